@@ -7,12 +7,13 @@ import random
 import re
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_pgoutput import functions as PF
 from spark_pgoutput import message_schema
+from support.errors import error_of
 
 MESSAGE_FUNCTIONS = ["pgoutput_decode", "try_pgoutput_decode", "pgoutput_error"]
 LSN_FUNCTIONS = ["pg_lsn_format", "pg_lsn_parse", "try_pg_lsn_parse"]
@@ -186,12 +187,11 @@ def test_a_text_that_is_not_an_lsn_is_an_error_or_null(spark: SparkSession) -> N
 
 
 def assert_is_no_lsn(parsed: DataFrame, text: str) -> None:
-    with pytest.raises(IllegalArgumentException) as raised:
-        parsed.collect()
-    assert raised.value.getCondition() == "PGOUTPUT_INVALID_LSN"
-    assert raised.value.getSqlState() == "22P02"
+    error = error_of(parsed)
+    assert error.getCondition() == "PGOUTPUT_INVALID_LSN"
+    assert error.getSqlState() == "22P02"
     shown = text.replace("\n", "\\n")  # errors escape control characters
-    assert f"'{shown}'" in str(raised.value)
+    assert f"'{shown}'" in str(error)
 
 
 def test_lsn_of_null_is_null(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -29,6 +29,7 @@ import spark_pgoutput.table_changes
 from spark_pgoutput import changes, open_transactions
 from support import messages as m
 from support.data_files import captures
+from support.errors import error_of
 from support.messages import frame
 from support.orders import HISTORY, ID, NOTE, ORDERS, history_of, in_order
 
@@ -106,12 +107,6 @@ def messages(spark: SparkSession, history: DataFrame) -> Iterator[str]:
 
 def types_of(df: DataFrame) -> dict[str, DataType]:
     return {field.name: field.dataType for field in df.schema}
-
-
-def error_of(df: DataFrame) -> IllegalArgumentException:
-    with pytest.raises(IllegalArgumentException) as caught:
-        df.collect()
-    return caught.value
 
 
 def test_examples_in_docstrings(spark: SparkSession) -> None:

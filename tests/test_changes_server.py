@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 import pyarrow as pa
@@ -29,6 +29,7 @@ from support.messages import frame
 from support.reference_changes import Change, Row
 from support.replay import replay
 from support.replication import ReplicationSession, end_lsn
+from support.servers import Connection, wait_until
 from support.table_changes import first_position, of_one_source, opened
 
 SETUP = """
@@ -114,8 +115,6 @@ COMMIT PREPARED 'client :client_id';
 SCRIPTS = {"small": (SMALL, 6), "large": (LARGE, 2), "prepared": (PREPARED, 2)}
 CLIENTS = 3
 TRANSACTIONS_PER_SECOND = 30
-
-Connection = psycopg.Connection[Any]
 
 
 class Seen(NamedTuple):
@@ -302,10 +301,7 @@ def clients(server: PostgresServer, connection: Connection, folder: Path) -> Ite
 
 
 def wait_for(connection: Connection, query: str) -> None:
-    deadline = time.monotonic() + 20
-    while connection.execute(query.encode()).fetchone() != (True,):
-        assert time.monotonic() < deadline, query
-        time.sleep(0.02)
+    wait_until(lambda: connection.execute(query.encode()).fetchone() == (True,), 20)
 
 
 def session(

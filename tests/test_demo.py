@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
 from support.class_archive import SHORT_LIVED_JVM
 from support.processes import accepts_connections
+from support.servers import wait_until
 
 DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 
@@ -187,9 +188,9 @@ def test_ends_its_processes_when_interrupted(
         demo.send_signal(ending)
         demo.stdout.read()
         assert demo.wait(timeout=60) == status
-    _soon(lambda: not accepts_connections(port))
-    _soon(lambda: not any(_is_alive(process) for process in processes))
-    _soon(lambda: not list(temporary_folder.glob("*postgres*")))
+    wait_until(lambda: not accepts_connections(port), 15)
+    wait_until(lambda: not any(_is_alive(process) for process in processes), 15)
+    wait_until(lambda: not list(temporary_folder.glob("*postgres*")), 15)
     if ending != signal.SIGKILL:
         assert list(temporary_folder.iterdir()) == []
 
@@ -239,10 +240,3 @@ def _is_alive(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def _soon(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

@@ -37,6 +37,7 @@ from support.documentation import (
     statements,
     table,
 )
+from support.server_values import range_type
 
 # The documentation's address of a server, a role's password there, and its folder for data.
 SERVER = "localhost:5432/shop"
@@ -389,15 +390,11 @@ def test_table_of_types(spark: SparkSession) -> None:
 
 
 # Types that values can be read as. Other precisions, elements and fields change nothing.
-RANGE = (
-    "STRUCT<lower: STRING, upper: STRING, lower_inclusive: BOOLEAN, upper_inclusive: BOOLEAN, "
-    "empty: BOOLEAN>"
-)
 TARGETS = [
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(20,2)"),
     *("STRING", "BINARY", "VARIANT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"),
     *("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH"),
-    *("ARRAY<STRING>", "MAP<STRING, STRING>", "STRUCT<a: STRING, b: STRING>", RANGE),
+    *("ARRAY<STRING>", "MAP<STRING, STRING>", "STRUCT<a: STRING, b: STRING>", range_type("STRING")),
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +19,11 @@ from support.lake_judge import columns_of, server_rows
 from support.lake_points import APPLYING, COPYING, kill_at
 from support.lake_resync import STEPS, Resync, kill_in_resync, writing
 from support.lsn import parsed_lsn
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 pytestmark = lake.needs_lake
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
+server = server_fixture()
 
 
 @pytest.mark.lake

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.infrastructure import (
+    SETUP,
     ObjectStore,
     RestCatalog,
     StoredJob,
@@ -18,12 +19,6 @@ from support.lake_judge import assert_equal
 from support.servers import Server, server_fixture
 
 pytestmark = [needs_infrastructure, pytest.mark.store]
-
-SETUP = """
-CREATE TABLE good (id int PRIMARY KEY, v text);
-INSERT INTO good SELECT g, repeat('a', 20) FROM generate_series(1, 1000) g;
-CREATE PUBLICATION p FOR ALL TABLES;
-"""
 
 server = server_fixture(SETUP)
 

@@ -41,7 +41,7 @@ def server() -> Iterator[Server]:
         for table in SLOTS:
             server.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, v text)")
             server.execute(f"CREATE PUBLICATION {table} FOR TABLE {table}")
-            server.execute(f"SELECT pg_create_logical_replication_slot('{table}', 'pgoutput')")
+            server.create_slot(table)
         yield server
 
 

@@ -19,7 +19,7 @@ from support.lake_catalog import LakeCatalog
 from support.lake_copy import APPLICATION, open_copy
 from support.postgres_binaries import NEWEST
 from support.server_values import TYPES, USER_TYPES
-from support.servers import EACH_VERSION, Connection, Server, wait_until
+from support.servers import EACH_VERSION, Connection, Server, server_fixture, wait_until
 from support.source import SourceClient, fails, source_client
 
 TABLES = """
@@ -42,12 +42,7 @@ CREATE PUBLICATION leaves FOR TABLE root;
 """
 ALL = [(1, "a"), (2, "tab\tline\nback\\N"), (3, None), (4, "\\N"), (5, "")]
 
-
-@pytest.fixture(scope="module", params=EACH_VERSION)
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(request.param) as server:
-        server.execute(TABLES)
-        yield server
+server = server_fixture(TABLES, "module", EACH_VERSION)
 
 
 def tuples(rows: DataFrame) -> list[tuple[Any, ...]]:
@@ -166,7 +161,7 @@ def test_a_commit_is_in_the_copy_or_follows_it(
     server.execute(
         "CREATE TABLE busy (k bigserial PRIMARY KEY, v int); CREATE PUBLICATION busy FOR TABLE busy"
     )
-    server.execute("SELECT pg_create_logical_replication_slot('busy', 'pgoutput')")
+    server.create_slot("busy")
     copies = []
     with writers(server, "INSERT INTO busy (v) VALUES (1)"):
         for _ in range(rounds):
@@ -271,7 +266,7 @@ def test_a_commit_at_the_lsn_of_the_snapshot_is_not_in_the_copy(
         "CREATE TABLE next (k int PRIMARY KEY); CREATE PUBLICATION next FOR TABLE next;"
         "INSERT INTO next VALUES (0)"
     )
-    server.execute("SELECT pg_create_logical_replication_slot('next', 'pgoutput')")
+    server.create_slot("next")
     distances = []
     for k in range(1, 6):
         with (
@@ -429,7 +424,7 @@ def test_each_type_is_copied_as_it_is_streamed(
 ) -> None:
     if server.version < NEWEST:
         pytest.skip("the random values need the newest server")
-    server.execute("SELECT pg_create_logical_replication_slot('types', 'pgoutput')")
+    server.create_slot("types")
     columns = [f"c{number} {kind.name}" for number, kind in enumerate(TYPES)]
     values = [
         " ".join(

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from support.lake_catalog import LakeCatalog
 from support.servers import EACH_VERSION, Server, wait_until
-from support.source import SourceClient, source_client
+from support.source import source_client
 
 SETUP = """
 CREATE ROLE reader; CREATE ROLE readers; CREATE ROLE other;
@@ -144,14 +144,9 @@ def server(version: int) -> Iterator[Server]:
 
 
 @pytest.fixture
-def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
+def catalog(spark: SparkSession, server: Server) -> Iterator[LakeCatalog]:
     with source_client(spark, server) as client:
-        yield client
-
-
-@pytest.fixture
-def catalog(client: SourceClient) -> LakeCatalog:
-    return LakeCatalog(client)
+        yield LakeCatalog(client)
 
 
 def changed_by(server: Server, catalog: LakeCatalog, statement: str) -> set[str]:

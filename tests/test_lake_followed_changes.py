@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 
 from support.lake_catalog import LakeCatalog
-from support.servers import EACH_VERSION, Server
+from support.servers import EACH_VERSION, Server, server_fixture
 from support.source import SourceClient
 
-
-@pytest.fixture(scope="module", params=EACH_VERSION)
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(request.param) as server:
-        server.execute("CREATE TABLE keyed (k int PRIMARY KEY)")
-        yield server
-
+server = server_fixture("CREATE TABLE keyed (k int PRIMARY KEY)", "module", EACH_VERSION)
 
 REWRITTEN = "ALTER TABLE has rewritten it"
 TYPE = "has another type"

@@ -18,7 +18,7 @@ import spark_pgoutput
 from spark_pgoutput.jar import jar_path
 from support import lake
 from support.background import background
-from support.infrastructure import ObjectStore, RestCatalog, StoredJob, needs_infrastructure
+from support.infrastructure import SETUP, ObjectStore, RestCatalog, StoredJob, needs_infrastructure
 from support.job_tables import PATIENCE, copied, is_equal, wait_until_equal
 from support.lake_job import SETTINGS
 from support.lake_judge import assert_equal
@@ -27,12 +27,6 @@ from support.processes import TIMEOUT, errors_of, started
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [needs_infrastructure, pytest.mark.infra]
-
-SETUP = """
-CREATE TABLE good (id int PRIMARY KEY, v text);
-INSERT INTO good SELECT g, repeat('a', 20) FROM generate_series(1, 1000) g;
-CREATE PUBLICATION p FOR ALL TABLES;
-"""
 
 server = server_fixture(SETUP)
 

@@ -17,7 +17,7 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.documentation import DOCS, blocks
-from support.job_report import wait_until_live
+from support.job_report import wait_until_live, wait_while_running
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
@@ -60,10 +60,7 @@ def test_a_promoted_standby_with_the_slot_goes_on(
             assert readiness(standby) == [(job.slot, True)]
             assert copied(replicate(once=True, url=url)) == 0
             standby.catch_up()
-            server.kill()
-            standby.promote()
-            job.server = standby
-            write(standby, "promoted")
+            fail_over(job, standby)
             assert copied(replicate(once=True, url=url)) == 0
             assert_equal(spark, job, TABLES)
 
@@ -82,17 +79,9 @@ def test_a_job_runs_through_the_promotion(
             synchronize(job, standby, running)
             wait_until_live(running)
             standby.catch_up()
-            server.kill()
-            standby.promote()
-            job.server = standby
-            write(standby, "promoted")
+            fail_over(job, standby)
             promoted = f"SELECT * FROM {job.sql_name('seats')} WHERE v = 'promoted'"
-
-            def is_applied() -> bool:
-                assert running.exception() is None, running.exception()
-                return not spark.sql(promoted).isEmpty()
-
-            wait_until(is_applied, TIMEOUT, pause=0.5)
+            wait_while_running(running, lambda: not spark.sql(promoted).isEmpty(), TIMEOUT, 0.5)
             running.stop()
             assert copied(running) == len(TABLES)
             assert copied(replicate(once=True, url=url)) == 0
@@ -120,10 +109,7 @@ def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
             process = replicate()
             wait_until(lambda: "Copied public.orders" in "\n".join(process.report()), TIMEOUT)
             process.stop()
-            server.kill()
-            standby.promote()
-            job.server = standby
-            write(standby, "promoted")
+            fail_over(job, standby)
             assert refused(replicate) == "PGOUTPUT_TIMELINE"
             assert refused(replicate) == "PGOUTPUT_TIMELINE"  # each time
 
@@ -140,10 +126,7 @@ def test_a_promoted_standby_without_the_slot_is_refused(
             assert copied(replicate(once=True)) == 0
             standby.catch_up()
             assert readiness(standby) == []
-            server.kill()
-            standby.promote()
-            job.server = standby
-            write(standby, "promoted")
+            fail_over(job, standby)
             assert refused(replicate) == "PGOUTPUT_SLOT_NOT_FOUND"
             spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
             assert copied(replicate(once=True)) == 3
@@ -177,6 +160,14 @@ def synchronize(job: LakeJob, standby: Standby, running: Replication) -> None:
         job.server.execute("SELECT pg_log_standby_snapshot()")
 
     standby.wait_for_slot(job.slot, moved=move)
+
+
+def fail_over(job: LakeJob, standby: Standby) -> None:
+    """Kill the primary, make the standby the primary, and write to it."""
+    job.server.kill()
+    standby.promote()
+    job.server = standby
+    write(standby, "promoted")
 
 
 # With these options, the state has all that it can have of a table. `adopt` changes the state.

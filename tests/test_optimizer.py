@@ -164,7 +164,8 @@ SHAPES: dict[str, tuple[str, list[str] | None]] = {
               SELECT d.relation_id FROM {DECODED} WHERE d.relation.name = 'orders')""",
         ["[type, relation_id, new.text]", "[relation_id, relation.name]"],
     ),
-    # Spark joins this subquery after the rule: the decodes depend on the version of Spark.
+    # Spark joins this subquery after the rule. So the decodes depend on the version of Spark, and
+    # the tests compare only the results.
     "correlated subquery": (
         f"""SELECT seq, d.type FROM {DECODED} c WHERE EXISTS (
               SELECT 1 FROM {DECODED} r WHERE r.d.type = 'RELATION'
@@ -483,12 +484,17 @@ def test_queries_give_the_same_with_and_without_the_rule(
         assert answers(spark, queries) == pruned
 
 
-@pytest.mark.parametrize(("query", "expected"), SHAPES.values(), ids=SHAPES)
+NARROWED = {
+    name: (query, expected) for name, (query, expected) in SHAPES.items() if expected is not None
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), NARROWED.values(), ids=NARROWED)
 def test_a_query_decodes_only_what_it_uses(
-    spark: SparkSession, messages: str, query: str, expected: list[str] | None
+    spark: SparkSession, messages: str, query: str, expected: list[str]
 ) -> None:
     found = decodes(spark.sql(query.format(decode="pgoutput_decode", messages=messages)))
-    assert expected is None or found == sorted(expected)
+    assert found == sorted(expected)
 
 
 @pytest.mark.parametrize("shapes", parts(TYPED_SHAPES), ids=operator.itemgetter(0))

@@ -17,6 +17,7 @@ from support import lake
 from support.documentation import DOCS, assert_table, markdown
 from support.job_tables import PATIENCE, JobTables
 from support.lake_job import LakeJob
+from support.server_values import range_type
 from support.servers import Server, wait_until
 from support.table_readers import READERS, TableReader, counted, needs_readers, rows
 
@@ -125,8 +126,7 @@ FEATURES = {
 
 TYPES = {
     "public.variant.j": "VARIANT",
-    "public.struct.r": "STRUCT<lower: INT, upper: INT, lower_inclusive: BOOLEAN,"
-    " upper_inclusive: BOOLEAN, empty: BOOLEAN>",
+    "public.struct.r": range_type("INT"),
 }
 
 # What to select at the server from tables that have other types in the target.

@@ -6,7 +6,6 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +34,7 @@ from support.lake_points import (
 )
 from support.postgres_binaries import VERSIONS
 from support.processes import errors_of
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 pytestmark = lake.needs_lake
 
@@ -43,12 +42,7 @@ HISTORIES = {"readings": "readings"}
 MIRRORED = {name: target for name, target in lake_history.TABLES.items() if name not in HISTORIES}
 MODES = dict.fromkeys(HISTORIES, "history")
 
-
-@pytest.fixture
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(getattr(request, "param", 18)) as server:
-        server.execute(lake_history.SETUP)
-        yield server
+server = server_fixture(lake_history.SETUP)
 
 
 @pytest.mark.lake

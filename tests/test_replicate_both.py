@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,13 @@ from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_points import kill_when
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 ORDERS = {"orders": "orders"}
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
+server = server_fixture()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from support import lake
 from support.background import background
+from support.job_report import wait_while_running
 from support.job_tables import JobTables
 from support.lake_job import LakeJob
 from support.processes import TIMEOUT
@@ -80,8 +81,7 @@ def test_a_copy_and_the_changes_beside_it_make_the_table(
         wanted = server.execute(SUM + "t")[0]
 
         def is_equal() -> bool:
-            assert running.exception() is None, running.exception()
             return tuple(spark.sql(SUM + job.sql_name("t")).collect()[0]) == wanted
 
-        wait_until(is_equal, TIMEOUT, 0.2)
+        wait_while_running(running, is_equal, TIMEOUT, 0.2)
         assert running.failed() == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from collections import Counter
 from pathlib import Path
@@ -16,6 +14,7 @@ import spark_pgoutput
 from support import lake
 from support.job_tables import JobTables
 from support.lake_job import LakeJob, Replicate, job_fixtures
+from support.lake_options import hashed
 from support.processes import errors_of
 from support.secrets import texts_of_files
 from support.servers import Server, server_fixture, wait_until
@@ -66,12 +65,6 @@ CHANGES = (
     "UPDATE log SET email = m(91) WHERE id = 1; DELETE FROM log WHERE id = 2;"
     "INSERT INTO log VALUES (30, m(92), m(93))"
 )
-
-
-def hashed(text: str | None, salt: str = SALT) -> str | None:
-    if text is None:
-        return None
-    return hmac.new(salt.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def rows_of_server(server: Server, table: str, salt: str) -> Counter[tuple[Any, ...]]:
@@ -149,10 +142,10 @@ def test_rows_have_hashes_and_no_excluded_column(
     assert "secret" not in history.columns
     changes = history.where("_change_type <> 'snapshot'").orderBy("_commit_version", "_ordinal")
     assert [(row.id, row.email, row._change_type, row._keys) for row in changes.collect()] == [
-        (1, hashed(f"{PLAIN}-1\\ö"), "update_preimage", ["id", "email"]),
-        (1, hashed(f"{PLAIN}-91\\ö"), "update_postimage", ["id", "email"]),
-        (2, hashed(f"{PLAIN}-2\\ö"), "delete", ["id", "email"]),
-        (30, hashed(f"{PLAIN}-92\\ö"), "insert", ["id", "email"]),
+        (1, hashed(f"{PLAIN}-1\\ö", SALT), "update_preimage", ["id", "email"]),
+        (1, hashed(f"{PLAIN}-91\\ö", SALT), "update_postimage", ["id", "email"]),
+        (2, hashed(f"{PLAIN}-2\\ö", SALT), "delete", ["id", "email"]),
+        (30, hashed(f"{PLAIN}-92\\ö", SALT), "insert", ["id", "email"]),
     ]
 
     verified = spark_pgoutput.verify(spark, once=True, **{**job.options, **options}).collect()
@@ -272,7 +265,7 @@ def test_the_queues_have_no_hidden_value(
         files = folder.glob("spark-pgoutput-queues*/*")
         return "".join(file.read_text(errors="replace") for file in files)
 
-    wanted = str(hashed(f"{PLAIN}-20\\ö"))
+    wanted = str(hashed(f"{PLAIN}-20\\ö", SALT))
     wait_until(lambda: wanted in spilled())
     text = spilled()
     assert PLAIN not in text

@@ -31,12 +31,6 @@ CREATE PUBLICATION p FOR ALL TABLES;
 server = server_fixture(SETUP)
 
 
-def confirmed(server: Server, job: LakeJob) -> int:
-    """Return the LSN that the job has confirmed to the server."""
-    query = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{job.slot}'"
-    return parsed_lsn(server.value(query))
-
-
 @pytest.mark.lake
 def test_a_failed_table_goes_on_from_its_queue_or_is_copied(
     server: Server, tmp_path: Path, spark: SparkSession
@@ -68,7 +62,7 @@ def test_a_failed_table_goes_on_from_its_queue_or_is_copied(
         running.stop()
         assert (running.exit_code, running.exception()) == (3, None)
         # The server keeps the changes that wait. They are stored nowhere else.
-        assert confirmed(server, job) <= failing + 1000
+        assert server.confirmed(job.slot) <= failing + 1000
 
         # An option helps one of the two, which needs no copy. The other one holds too much WAL.
         running = replicate(onDrift="repair", maxHeldWal="1m")
@@ -83,12 +77,12 @@ def test_a_failed_table_goes_on_from_its_queue_or_is_copied(
         wait_until_equal(spark, job, running, OTHERS)
         running.stop()
         assert job_state(job.checkpoint).tables["endless"]["status"]["needsCopy"]
-        assert confirmed(server, job) >= written
+        assert server.confirmed(job.slot) >= written
         assert generations(job) == first
 
         # The value is still there, so the copy fails too, and it holds back nothing.
         assert replicate(once=True).exit_code == 3
-        assert confirmed(server, job) >= written
+        assert server.confirmed(job.slot) >= written
         last = replicate(once=True, types={"public.endless.d": "STRING"})
         assert (last.exit_code, last.failed()) == (0, [])
         copied = generations(job)

@@ -15,12 +15,11 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from support import lake
 from support.job_folder import job_state
-from support.job_report import JobReport, generations
+from support.job_report import JobReport, generations, wait_while_running
 from support.job_tables import PATIENCE, JobTables, look, wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, differences
 from support.lake_points import kill
-from support.lsn import parsed_lsn
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 
@@ -62,11 +61,7 @@ def test_a_job_waits_and_goes_on(
         wait_until_equal(spark, job, running, ["good"])
 
         def wait_for(line: str) -> None:
-            def is_reported() -> bool:
-                assert running.exception() is None, running.exception()
-                return bool(report.lines(line))
-
-            wait_until(is_reported, PATIENCE, 0.1)
+            wait_while_running(running, lambda: report.lines(line), PATIENCE, 0.1)
 
         # The server: changes that the job has not read yet are there when it is back.
         server.execute("INSERT INTO good SELECT g, 'b' FROM generate_series(2, 100) g")
@@ -128,10 +123,6 @@ def test_a_job_goes_on_while_its_checkpoint_is_read_only(
 ) -> None:
     """The tables go on, and the server keeps all that the state does not have."""
     job = LakeJob(tmp_path, server, target, publication="p")
-
-    def confirmed() -> int:
-        return parsed_lsn(server.value("SELECT confirmed_flush_lsn FROM pg_replication_slots"))
-
     with file_system(job.checkpoint) as remount, job.session(spark) as replicate:
         running = replicate()
         report = JobReport(running)
@@ -148,12 +139,12 @@ def test_a_job_goes_on_while_its_checkpoint_is_read_only(
         assert report.lines("The state of the job cannot be written")
         assert not (job.tables / added).exists()
         assert job_state(job.checkpoint).confirmed == kept
-        assert confirmed() <= kept
+        assert server.confirmed(job.slot) <= kept
         remount("rw")
         wait_until_equal(spark, job, running, ["good", added])
-        written = parsed_lsn(server.value("SELECT pg_current_wal_flush_lsn()"))
+        written = server.wal_end()
         server.execute("INSERT INTO good VALUES (0, 'c')")
-        wait_until(lambda: confirmed() >= written, PATIENCE)
+        wait_until(lambda: server.confirmed(job.slot) >= written, PATIENCE)
         assert job_state(job.checkpoint).confirmed >= written
         assert len(report.lines("Copied ")) == 2
         assert running.failed() == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,23 +42,11 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def condition(error: PySparkException) -> str | None:
-    return error.getCondition()
-
-
 def written(folder: Path) -> list[Path]:
     """Return the files of the commits."""
     return sorted(
         path for log in ("_delta_log", "metadata") for path in folder.rglob(f"{log}/*.json")
     )
-
-
-def wait_until_read(job: LakeJob, process: subprocess.Popen[str]) -> None:
-    def is_read() -> bool:
-        assert process.poll() is None, job.ending(process)
-        return job.is_read()
-
-    wait_until(is_read, TIMEOUT)
 
 
 @pytest.mark.lake
@@ -77,7 +64,7 @@ def test_only_one_process_has_the_slot(
         before = written(tmp_path)
         with pytest.raises(PySparkException) as caught:
             replicate(checkpoint=str(other), wait=False)
-        assert condition(caught.value) == "PGOUTPUT_SLOT_IN_USE"
+        assert caught.value.getCondition() == "PGOUTPUT_SLOT_IN_USE"
         assert not list(other.rglob("*.json"))
         assert written(tmp_path) == before
         server.execute("INSERT INTO good VALUES (2, 'b')")
@@ -88,7 +75,7 @@ def test_only_one_process_has_the_slot(
         second = replicate()
         with pytest.raises(PySparkException) as ended:
             assert not first.awaitTermination(PATIENCE), "it ended without an error"
-        assert condition(ended.value) == "PGOUTPUT_OTHER_JOB"
+        assert ended.value.getCondition() == "PGOUTPUT_OTHER_JOB"
         server.execute("INSERT INTO good VALUES (3, 'c'); UPDATE drifted SET v = 'd'")
         wait_until_equal(spark, job, second, TABLES)
         assert job_state(job.checkpoint).epoch == 2
@@ -99,13 +86,12 @@ def test_only_one_process_has_the_slot(
         # Without its folder, the job does not know which changes the slot has passed.
         shutil.rmtree(job.checkpoint)
         server.execute("INSERT INTO good VALUES (4, 'd')")
-        slot = "SELECT confirmed_flush_lsn FROM pg_replication_slots"
-        confirmed = server.value(slot)
+        confirmed = server.confirmed(job.slot)
         for _ in range(2):
             with pytest.raises(PySparkException, match="spark-pgoutput resync --all") as lost:
                 replicate(once=True)
-            assert condition(lost.value) == "PGOUTPUT_CHECKPOINT_LOST"
-        assert server.value(slot) == confirmed
+            assert lost.value.getCondition() == "PGOUTPUT_CHECKPOINT_LOST"
+        assert server.confirmed(job.slot) == confirmed
         assert not list(job.checkpoint.rglob("*.json"))
         assert spark_pgoutput.resync(spark, target=job.target, all=True) == []
         assert replicate(once=True).exit_code == 0
@@ -131,7 +117,7 @@ def test_changes_in_the_queues_of_a_killed_process_come_again(
         spark.sql(f"DELETE FROM {job.sql_name('drifted')}")
         server.execute("UPDATE drifted SET v = 'changed'")
         with job.running("--option", "queueMemory=1m") as process:
-            wait_until_read(job, process)
+            job.wait_until_read(process)
             for low in range(2, 100_000, 10_000):
                 server.execute(
                     "BEGIN; INSERT INTO drifted SELECT g, repeat(md5(g::text), 4)"
@@ -165,7 +151,7 @@ def test_a_process_that_was_replaced_while_it_was_suspended_writes_nothing(
         assert replicate(once=True).exit_code == 0
         settings = {"spark.network.timeout": "1h"}  # else Spark gives up its own executor
         with job.running(settings=settings) as old:
-            wait_until_read(job, old)
+            job.wait_until_read(old)
             server.execute("INSERT INTO good SELECT g, 'x' FROM generate_series(2, 20000) g")
             os.killpg(old.pid, signal.SIGSTOP)
             server.execute("UPDATE good SET v = 'y' WHERE id % 2 = 0")
@@ -175,9 +161,7 @@ def test_a_process_that_was_replaced_while_it_was_suspended_writes_nothing(
             wait_until_equal(spark, job, later, TABLES)
             epoch = job_state(job.checkpoint).epoch
             os.killpg(old.pid, signal.SIGCONT)
-            output, _ = old.communicate(timeout=TIMEOUT)
-        assert old.returncode == 1, output
-        assert "[PGOUTPUT_OTHER_JOB]" in errors_of(tmp_path)
+            job.assert_replaced(old)
         server.execute("UPDATE good SET v = 'later' WHERE id % 5 = 0")
         wait_until_equal(spark, job, later, TABLES)
         assert job_state(job.checkpoint).epoch == epoch

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
 from support import lake, lake_history, lake_operations
+from support.job_report import wait_until_live
 from support.lake_history import History
-from support.lake_job import LakeJob
+from support.lake_job import LakeJob, job_fixtures
 from support.lake_judge import assert_equal
 from support.lake_points import first_table_is_applied, suspend_at
 from support.lake_target import LakeTarget, is_compacted
@@ -27,37 +28,18 @@ from support.slot_stream import is_executor
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 server = server_fixture(lake_history.SETUP)
-
-
-@pytest.fixture(params=lake.TARGETS)
-def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
-    return LakeJob(tmp_path, server, request.param)
+job = job_fixtures(lake_history.PUBLICATION)[0]
 
 
 def wait_until_applied(job: LakeJob, is_alive: Callable[[], bool]) -> None:
     """Wait until everything is applied that the server has committed up to now."""
-    end = job.server.value("SELECT pg_current_wal_flush_lsn() - '0/0'")
-    confirmed = (
-        "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots "
-        f"WHERE slot_name = '{job.slot}'"
-    )
+    end = job.server.wal_end()
 
     def is_applied() -> bool:
         assert is_alive(), "the job has ended"
-        return bool(job.server.value(confirmed) >= end)
+        return job.server.confirmed(job.slot) >= end
 
     wait_until(is_applied, TIMEOUT)
-
-
-def wait_until_live(job: Replication) -> None:
-    """Wait until the first copies are committed."""
-
-    def is_live() -> bool:
-        states = {row["state"] for row in job.status().collect()}
-        assert not job.awaitTermination(0), "the job has ended"
-        return states == {"live"}
-
-    wait_until(is_live, TIMEOUT)
 
 
 def runs(job: Replication) -> Callable[[], bool]:

@@ -16,6 +16,7 @@ from spark_pgoutput.replication import Replication
 from support import lake
 from support.background import background
 from support.job_folder import job_state, job_status
+from support.job_report import wait_until_live
 from support.lake_job import LakeJob, Replicate, job_fixtures
 from support.lake_judge import assert_equal, differences
 from support.lake_points import commits
@@ -41,10 +42,6 @@ def states(done: Replication) -> dict[str, str]:
     return {row["target"]: row["state"] for row in status.sparkSession.table("status").collect()}
 
 
-def confirmed(server: Server) -> int:
-    return int(server.value("SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots"))
-
-
 def test_an_error_of_a_table_stops_the_job_or_the_table(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
@@ -53,12 +50,12 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
     assert done.exception() is None
     # No message says which rows get the default.
     server.execute("ALTER TABLE a ADD w int DEFAULT 5; INSERT INTO a VALUES (3, 'c')")
-    limit = wal_end(server)
+    limit = server.wal_end()
     server.execute("UPDATE b SET v = 'x' WHERE id = 1")
     for _ in range(2):
         with pytest.raises(PySparkException, match="PGOUTPUT_TABLE_CHANGED"):
             replicate(once=True, onSchemaChange="error", onTableError="stop")
-        assert confirmed(server) <= limit
+        assert server.confirmed(job.slot) <= limit
 
     for number in (2, 3):
         done = replicate(once=True, onSchemaChange="error")
@@ -66,7 +63,7 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
         assert any("The table public.a has failed." in line for line in done.report())
         assert done.exception() is None
         # The changes of the failed table are still in the slot.
-        assert confirmed(server) <= limit
+        assert server.confirmed(job.slot) <= limit
         assert_equal(spark, job, {"b": "b"})
         server.execute(f"INSERT INTO a VALUES (1{number}, 'd'); UPDATE b SET v = '{number}'")
     (reason,) = [row["reason"] for row in done.status().collect() if row["target"] == "a"]
@@ -78,7 +75,7 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
     assert (done.exit_code, states(done)) == (0, {"a": "live", "b": "live"})
     assert any(line.startswith("Copied public.a:") for line in done.report())
     assert_equal(spark, job, TABLES)
-    assert confirmed(server) > limit
+    assert server.confirmed(job.slot) > limit
 
 
 def test_a_job_that_has_ended_holds_nothing_at_the_server(
@@ -126,7 +123,7 @@ def test_a_job_that_is_stopped_before_it_has_done_all_exits_with_1(
         assert (begun.exit_code, begun.exception()) == (1, None)
         writer.execute("COMMIT")
     running = replicate()
-    wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
+    wait_until_live(running)
     running.stop()
     assert (running.exit_code, running.exception()) == (0, None)
     assert replicate(once=True).exit_code == 0
@@ -174,13 +171,13 @@ def test_two_jobs_in_one_session_keep_their_tables_equal(
     with other.session(spark) as also:
         first, second = replicate(), also()
         for running in (first, second):
-            wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)  # noqa: B023
+            wait_until_live(running)
         for number in range(3, 6):
             server.execute(f"INSERT INTO a VALUES ({number}, 'n'); UPDATE b SET v = '{number}'")
 
-        end = int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
-        slots = "SELECT min(confirmed_flush_lsn) - '0/0' FROM pg_replication_slots"
-        wait_until(lambda: int(server.value(slots)) >= end, TIMEOUT)
+        end = server.wal_end()
+        slots = (job.slot, other.slot)
+        wait_until(lambda: min(map(server.confirmed, slots)) >= end, TIMEOUT)
         for running in (first, second):
             running.stop()
             assert running.exception() is None
@@ -205,16 +202,16 @@ def test_a_quiet_job_writes_its_state_and_finds_new_tables(
             server.execute("INSERT INTO unpublished VALUES (1)")
 
     with background(write):
-        wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
-        lsn = wal_end(server)
+        wait_until_live(running)
+        lsn = server.wal_end()
         wait_until(lambda: job_state(job.checkpoint).confirmed >= lsn, TIMEOUT)
-        wait_until(lambda: confirmed(server) >= lsn, TIMEOUT)
+        wait_until(lambda: server.confirmed(job.slot) >= lsn, TIMEOUT)
         status = job_status(job.checkpoint)
         wait_until(lambda: job_status(job.checkpoint)["read"] != status["read"], TIMEOUT)
         server.execute("ALTER PUBLICATION ab ADD TABLE c")
         wait_until(lambda: states(running).get("c") == "live", MINUTE, pause=1)
-    lsn = wal_end(server)
-    wait_until(lambda: confirmed(server) >= lsn, TIMEOUT)
+    lsn = server.wal_end()
+    wait_until(lambda: server.confirmed(job.slot) >= lsn, TIMEOUT)
     running.stop()
     assert (running.exit_code, running.exception()) == (0, None)
     assert job_state(job.checkpoint).confirmed >= lsn
@@ -229,7 +226,7 @@ def test_a_failed_table_goes_on_by_itself_when_it_can(
     reader = {"user": "reader", "password": "x"}
     server.execute("GRANT SELECT ON a TO reader")
     running = replicate(**reader)
-    wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
+    wait_until_live(running)
     # A change that the messages do not show needs a copy, and the copy needs a right.
     server.execute("REVOKE SELECT ON a FROM reader; ALTER TABLE a ADD w int DEFAULT 5")
     server.execute("INSERT INTO a VALUES (3, 'c')")
@@ -245,7 +242,3 @@ def test_a_failed_table_goes_on_by_itself_when_it_can(
     assert running.exit_code == 0
     assert replicate(once=True, **reader).exit_code == 0
     assert_equal(spark, job, TABLES)
-
-
-def wal_end(server: Server) -> int:
-    return int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))

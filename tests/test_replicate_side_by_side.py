@@ -30,7 +30,7 @@ def test_tables_are_copied_side_by_side(
     copies: int, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, "delta", publication="p")
-    server.execute(f"SELECT pg_create_logical_replication_slot('{job.slot}', 'pgoutput')")
+    server.create_slot(job.slot)
     with job.session(spark) as replicate:
         # Each copy makes a temporary slot, which waits for the end of this transaction.
         with server.open_transaction():

@@ -13,6 +13,7 @@ import spark_pgoutput
 from support import lake
 from support.job_report import generations
 from support.lake_job import LakeJob
+from support.server_values import range_type
 from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -26,10 +27,6 @@ server = server_fixture(
     "CREATE PUBLICATION p FOR TABLE endless, keyed"
 )
 
-STRUCT = (
-    "STRUCT<lower: DATE, upper: DATE, lower_inclusive: BOOLEAN, upper_inclusive: BOOLEAN, "
-    "empty: BOOLEAN>"
-)
 DAY, LAST = datetime.date(2026, 1, 31), datetime.date(9999, 12, 31)
 
 
@@ -39,7 +36,7 @@ def test_infinite_values_are_what_the_option_says(
     target: str, mode: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target, publication="p", mode={"endless": mode})
-    types = {"public.endless.r": STRUCT}
+    types = {"public.endless.r": range_type("DATE")}
     sql_name = job.sql_name("endless")
 
     def rows() -> dict[int, tuple[object, ...]]:

@@ -67,7 +67,7 @@ def test_a_job_starts_over_with_another_slot_and_publication(
             "CREATE TABLE added (id int PRIMARY KEY, v text); INSERT INTO added VALUES (1, 'a');"
             "CREATE PUBLICATION other FOR TABLE purchases, seats, added"
         )
-        server.execute("SELECT pg_create_logical_replication_slot('taken', 'pgoutput')")
+        server.create_slot("taken")
         kept = lake_rows(spark, job.sql_name("readings"), ["x", "y"])
         job.publication = "other"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from support import lake, lake_operations
 from support.history_judge import assert_copies, assert_histories
 from support.job_report import JobReport, generations, wait_until_live
 from support.lake_job import LakeJob
-from support.lake_judge import columns_of, differences, lake_rows, plain
+from support.lake_judge import columns_of, differences, lake_rows, server_rows
 from support.lake_operations import copied
 from support.postgres_binaries import VERSIONS
 from support.processes import TIMEOUT
@@ -227,13 +226,10 @@ def test_a_new_column_is_not_the_old_one_that_the_target_keeps(
 def assert_equal(spark: SparkSession, job: LakeJob, table: str) -> None:
     """Compare a table with what the publications send of it."""
     columns = columns_of(job.server, table)
-    where = ""
     if table == "listed":
         columns.remove("v")
-    if table == "filtered":
-        where = " WHERE id > 20"
-    rows = job.server.execute(f"SELECT {', '.join(columns)} FROM {table}{where}")
-    there = Counter(tuple(map(plain, row)) for row in rows)
+    condition = "id > 20" if table == "filtered" else "true"
+    there = server_rows(job.server, table, columns, condition)
     here = lake_rows(spark, job.sql_name(table), columns)
     assert there == here, (table, there - here, here - there)
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import spark_pgoutput
 from spark_pgoutput import functions as PF
 from support import messages as m
+from support.errors import error_of
 from support.optimizer import DECODE_RULE
 
 MODES = ("FAILFAST", "PERMISSIVE")
@@ -83,12 +84,6 @@ def test_try_pgoutput_row_is_permissive(spark: SparkSession) -> None:
     for call in calls:
         rows = [row.row for row in frame.orderBy("seq").select(call.alias("row")).collect()]
         assert rows == [(42, None), (43, 7), (None, None), None]
-
-
-def error_of(frame: DataFrame) -> IllegalArgumentException:
-    with pytest.raises(IllegalArgumentException) as raised:
-        frame.collect()
-    return raised.value
 
 
 def row_error(spark: SparkSession, message: bytes, call: Column) -> IllegalArgumentException:

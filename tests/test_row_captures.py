@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from spark_pgoutput import functions as PF
 from support.data_files import TEXT_DEPENDS_ON_SETTINGS, VERSIONS, captures, declared_types
+from support.server_values import range_type
 
 TUPLES = ("key", "old", "new")
 
@@ -32,10 +33,6 @@ DO_NOT_FIT = {
     "a_ts": {'{"2020-01-01 00:00:00+00",infinity}'},
 }
 
-RANGE = (
-    "STRUCT<lower: {0}, upper: {0}, lower_inclusive: BOOLEAN, upper_inclusive: BOOLEAN, "
-    "empty: BOOLEAN>"
-)
 OTHER_TYPES = {
     "c_int2": "DECIMAL(5,0)",
     "c_int8": "STRING",
@@ -48,11 +45,11 @@ OTHER_TYPES = {
     "c_interval": "INTERVAL DAY TO SECOND",
     "c_json": "VARIANT",
     "c_jsonb": "VARIANT",
-    "c_i4r": RANGE.format("INT"),
-    "c_nr": RANGE.format("DECIMAL(4,2)"),
-    "c_tr": RANGE.format("TIMESTAMP_NTZ"),
-    "c_tzr": RANGE.format("TIMESTAMP"),
-    "c_dr": RANGE.format("DATE"),
+    "c_i4r": range_type("INT"),
+    "c_nr": range_type("DECIMAL(4,2)"),
+    "c_tr": range_type("TIMESTAMP_NTZ"),
+    "c_tzr": range_type("TIMESTAMP"),
+    "c_dr": range_type("DATE"),
     "c_pair": "STRUCT<a: INT, b: STRING>",
     "a_int": "VARIANT",
     "a_2d": "ARRAY<ARRAY<INT>>",

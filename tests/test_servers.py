@@ -42,7 +42,7 @@ def test_data_survives_each_end_of_the_server(version: int) -> None:
 def test_a_standby_is_promoted(version: int) -> None:
     failover = ", failover => true" if version >= 17 else ""
     with Server(version) as server:
-        server.execute(f"SELECT pg_create_logical_replication_slot('s', 'pgoutput'{failover})")
+        server.create_slot("s", failover)
         server.execute("CREATE TABLE t (k int)")
         with server.standby() as standby:
             server.execute("INSERT INTO t VALUES (1)")

@@ -14,29 +14,27 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pgoutput import changes
+from support.lsn import parsed_lsn
 from support.optimizer import without_rule
 from support.secrets import MARKER, texts_of_files
-from support.servers import Server, wait_until
+from support.servers import Server, server_fixture, wait_until
 
 SLOT, PUBLICATION = "2_lakes", "shop"
 IGNORE = {"schemaEvolution": "ignore"}
 CHANGES = ["_change_type", "id", "note", "_commit_version", "_ordinal"]
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute("CREATE TABLE orders (id int PRIMARY KEY, note text)")
-        server.execute("CREATE TABLE other (id int)")
-        server.execute(f"CREATE PUBLICATION {PUBLICATION} FOR TABLE orders")
-        server.execute(f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'")
-        yield server
+server = server_fixture(
+    "CREATE TABLE orders (id int PRIMARY KEY, note text); CREATE TABLE other (id int);"
+    f"CREATE PUBLICATION {PUBLICATION} FOR TABLE orders;"
+    f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'",
+    scope="module",
+)
 
 
 @pytest.fixture
 def slot(spark: SparkSession, server: Server) -> Iterator[str]:
     server.execute("TRUNCATE orders")
-    server.execute(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
+    server.create_slot(SLOT)
     yield SLOT
     for query in spark.streams.active:  # a query of a failed test would keep the slot
         query.stop()
@@ -70,13 +68,6 @@ def written(spark: SparkSession, folder: Path) -> list[Row]:
     )
 
 
-def confirmed(server: Server) -> int:
-    query = (
-        f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
-    )
-    return int(server.value(query))
-
-
 def walsender(server: Server) -> int | None:
     pid: int | None = server.value(
         f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
@@ -101,7 +92,7 @@ def test_batch_stream_and_archive_give_the_same(
     insert(server, 1, 2, 3)
     server.execute("UPDATE orders SET note = 'changed' WHERE id < 3")
     server.execute("DELETE FROM orders WHERE id = 1; TRUNCATE orders")
-    before = confirmed(server)
+    before = server.confirmed(SLOT)
     typed = batch(spark, server, table="orders").orderBy("_commit_version", "_ordinal")
     rows = typed.collect()
     assert [row._change_type for row in rows] == [
@@ -126,7 +117,7 @@ def test_batch_stream_and_archive_give_the_same(
     schema = "id INT, note STRING"
     again = changes(archive, tables="orders", schema=schema).select(CHANGES)
     assert sorted(again.collect()) == sorted(typed.select(CHANGES).collect())
-    assert confirmed(server) == before  # a batch read leaves the slot as it is
+    assert server.confirmed(SLOT) == before  # a batch read leaves the slot as it is
 
     # In a stream whose batches end in the middle of records, and that stops and starts again.
     small = stream(spark, server, table="orders", maxBytesPerTrigger="2k")
@@ -139,7 +130,7 @@ def test_batch_stream_and_archive_give_the_same(
     # The stream confirms to the server all that is committed, and ends the session.
     done = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     *_, end = (tmp_path / "checkpoint" / "offsets" / str(done)).read_text().splitlines()
-    assert confirmed(server) == server.value(f"SELECT '{json.loads(end)['lsn']}'::pg_lsn - '0/0'")
+    assert server.confirmed(SLOT) == parsed_lsn(json.loads(end)["lsn"])
     assert walsender(server) is None
 
 
@@ -177,7 +168,7 @@ def test_the_session_stays_open_from_batch_to_batch(
     insert(server, 1)
     wait_until(lambda: walsender(server) is not None)
     session = walsender(server)
-    before = confirmed(server)
+    before = server.confirmed(SLOT)
     for number in range(2, 6):
         insert(server, number)
         time.sleep(0.2)
@@ -188,14 +179,13 @@ def test_the_session_stays_open_from_batch_to_batch(
     # WAL that has no published change moves the slot too.
     server.execute("INSERT INTO other SELECT generate_series(1, 1000)")
     unpublished = int(server.value("SELECT pg_current_wal_lsn() - '0/0'"))
-    wait_until(
-        lambda: (server.execute("INSERT INTO other VALUES (1)"), confirmed(server) > before)[1]
-    )
-    wait_until(
-        lambda: (server.execute("INSERT INTO other VALUES (1)"), confirmed(server) >= unpublished)[
-            1
-        ]
-    )
+
+    def moves(least: int) -> bool:
+        server.execute("INSERT INTO other VALUES (1)")
+        return server.confirmed(SLOT) >= least
+
+    wait_until(lambda: moves(before + 1))
+    wait_until(lambda: moves(unpublished))
     assert walsender(server) == session
     assert query.lastProgress
     metrics = query.lastProgress["sources"][0]["metrics"]

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from support.pooler import pgbouncer, proxy
 from support.processes import free_port
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 SECRET = "Marker-7f3a"
 
@@ -94,11 +94,7 @@ def client(spark: SparkSession) -> Client:
     return Client(spark)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(f"CREATE ROLE lake LOGIN REPLICATION PASSWORD '{SECRET}'")
-        yield server
+server = server_fixture(f"CREATE ROLE lake LOGIN REPLICATION PASSWORD '{SECRET}'", "module")
 
 
 @pytest.mark.parametrize("replication", [False, True])
@@ -352,7 +348,7 @@ def test_connections_can_use_tls(
 def test_slot_is_read_over_tls(spark: SparkSession, tls: tuple[Server, Path]) -> None:
     server, folder = tls
     server.execute("CREATE TABLE t (k int); CREATE PUBLICATION p FOR TABLE t")
-    server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    server.create_slot("s")
     # More than one TLS record, and more than the queue of a session
     server.execute("INSERT INTO t SELECT generate_series(1, 200000)")
     for user, parameters in encrypted(folder).items():

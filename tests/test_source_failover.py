@@ -46,7 +46,7 @@ def test_a_stream_goes_on_if_the_standby_has_everything(tmp_path: Path, version:
         standby.wait_for_slot(SLOT, moved=lambda: None)
         server.kill()
         standby.promote()
-        standby.execute(f"SELECT pg_create_logical_replication_slot('{JUDGE}', 'pgoutput')")
+        standby.create_slot(JUDGE)
         with writers(standby, seed="promoted"):
             time.sleep(2)
         assert stream.run() == "ended"

@@ -21,18 +21,15 @@ from support.postgres_binaries import NEWEST, VERSIONS
 from support.replication import ReplicationSession
 from support.servers import Server
 from support.slot_history import SLOT, prepare
-from support.slot_kills import KILLS, end_walsender, reading_walsender, walsender
+from support.slot_kills import KILLS, end_reading_walsender, end_walsender, walsender
 from support.slot_points import POINTS, Progress, kill_at
-from support.slot_proof import proven
+from support.slot_proof import SMALL_BATCHES, proven
 from support.slot_stream import SlotStream
 
 pytestmark = pytest.mark.slot
 
 CLUSTER = "local-cluster[2,1,512]"
 CLUSTER_SETTINGS = {"spark.executor.memory": "512m"}
-
-# Each micro-batch has few transactions, and many of them end in the middle of one.
-SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
 
 
 @contextmanager
@@ -97,11 +94,11 @@ def test_session_is_ended_while_a_task_reads(tmp_path: Path, version: int) -> No
         process.wait_for_batches(1)
         for _ in range(5):
             server.execute(f"INSERT INTO journal {rows}(1, 3000) AS i")
-            server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+            end_reading_walsender(server)
             process.wait_for_batches(1)
         server.execute(f"INSERT INTO journal {rows}(1, 30000) AS i")
         time.sleep(2)  # the queue is full
-        server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+        end_reading_walsender(server)
         assert process.survives(2)
 
 
@@ -121,7 +118,7 @@ def test_messages_go_on_where_a_session_was_ended(spark: SparkSession, tmp_path:
         query = slow_query(spark, options, tmp_path)
         for _ in range(3):
             time.sleep(1)
-            server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+            end_reading_walsender(server)
         assert query.isActive
         query.awaitTermination()
         assert written(spark, tmp_path) == expected
@@ -146,7 +143,7 @@ def test_a_session_that_reads_something_else_is_an_error(
         query = slow_query(spark, {**options, "url": through}, tmp_path)
         time.sleep(3)  # the task has returned some messages
         is_ended.set()
-        server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+        end_reading_walsender(server)
         with pytest.raises(StreamingQueryException, match="PGOUTPUT_CONNECTION"):
             query.awaitTermination()
         slow_query(spark, options, tmp_path).awaitTermination()
@@ -182,7 +179,7 @@ def test_another_client_takes_the_slot(tmp_path: Path) -> None:
     ):
         process.wait_for_batches(1)
         server.execute("INSERT INTO journal SELECT 9, i FROM generate_series(1, 20000) AS i")
-        server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+        end_reading_walsender(server)
         began = time.monotonic()
         with taken_slot(server) as pid:
             outcome = process.outcome()
@@ -216,7 +213,7 @@ def test_client_is_suspended(tmp_path: Path, version: int) -> None:
         process.suspend()
         time.sleep(4)
         process.resume()
-        process.survives()
+        assert process.survives()
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])

@@ -13,10 +13,8 @@ from pyspark.sql import SparkSession
 
 from support.postgres_binaries import NEWEST, VERSIONS
 from support.replication import ReplicationSession
-from support.servers import Server, wait_until
+from support.servers import Server, each_version, wait_until
 from support.source import SourceClient, fails, source_client
-
-OLDER = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERSIONS[:-1]]
 
 PGOUTPUT = {"proto_version": "1", "publication_names": "everything"}
 
@@ -26,7 +24,7 @@ CREATING = "SELECT pid FROM pg_stat_activity WHERE query ~ '^SELECT pg_create_lo
 LATER = 2**40  # more bytes than a server writes in a test
 
 
-@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+@pytest.fixture(scope="module", params=each_version(pytest.mark.exhaustive))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     settings = {"max_replication_slots": "30", "max_wal_senders": "30"}
     with Server(request.param, settings) as server:
@@ -35,10 +33,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         server.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'")
         server.execute("CREATE DATABASE other")
         yield server
-
-
-def make_slot(server: Server, name: str, arguments: str = "") -> None:
-    server.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput'{arguments})")
 
 
 def state(client: SourceClient, slot: str) -> Any:  # noqa: ANN401 - an object of the JVM
@@ -85,7 +79,7 @@ def test_a_server_describes_itself(server: Server, client: SourceClient) -> None
 
 
 def test_a_slot_is_read_with_all_that_belongs_to_it(server: Server, client: SourceClient) -> None:
-    make_slot(server, "plain")
+    server.create_slot("plain")
     found = state(client, "plain").get()
     query = "SELECT confirmed_flush_lsn - '0/0', restart_lsn - '0/0' FROM pg_replication_slots"
     (lsns,) = server.execute(f"{query} WHERE slot_name = 'plain'")
@@ -107,7 +101,7 @@ def test_a_slot_is_read_with_all_that_belongs_to_it(server: Server, client: Sour
 def test_the_holder_of_a_slot_is_known(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
-    make_slot(server, "held")
+    server.create_slot("held")
     with (
         ReplicationSession(server.conninfo, "held", PGOUTPUT) as session,
         source_client(spark, server, user="reader", password="secret") as reader,
@@ -132,7 +126,7 @@ def test_a_slot_that_does_not_exist_is_an_error(client: SourceClient) -> None:
 
 def test_a_slot_of_another_kind_is_an_error(server: Server, client: SourceClient) -> None:
     server.execute("SELECT pg_create_physical_replication_slot('physical')")
-    make_slot(server, "prepared", ", false, true")
+    server.create_slot("prepared", ", false, true")
     with server.connect("other") as other:
         other.execute("SELECT pg_create_logical_replication_slot('elsewhere', 'pgoutput')")
         other.execute("SELECT pg_create_logical_replication_slot('brief', 'pgoutput', true)")
@@ -151,7 +145,7 @@ def test_a_slot_of_another_kind_is_an_error(server: Server, client: SourceClient
 def test_a_slot_that_somebody_moved_or_made_again_is_an_error(
     server: Server, client: SourceClient
 ) -> None:
-    make_slot(server, "moved")
+    server.create_slot("moved")
     start = state(client, "moved").get().confirmedFlush().get()
     server.execute("INSERT INTO t VALUES (1)")
     server.execute("SELECT pg_replication_slot_advance('moved', pg_current_wal_flush_lsn())")
@@ -162,7 +156,7 @@ def test_a_slot_that_somebody_moved_or_made_again_is_an_error(
     with fails("PGOUTPUT_SLOT_MOVED", f"begins at the LSN {moved}", "missing", "made it again"):
         check(client, "moved", start)
     server.execute("SELECT pg_drop_replication_slot('moved')")
-    make_slot(server, "moved")
+    server.create_slot("moved")
     with fails("PGOUTPUT_SLOT_MOVED"):
         check(client, "moved", start)
 
@@ -170,7 +164,7 @@ def test_a_slot_that_somebody_moved_or_made_again_is_an_error(
 def test_a_server_that_is_another_one_or_lacks_wal_is_an_error(
     server: Server, client: SourceClient
 ) -> None:
-    make_slot(server, "here")
+    server.create_slot("here")
     with fails("PGOUTPUT_SERVER_BEHIND", "100/0", "backup"):
         check(client, "here", LATER)
     with fails("PGOUTPUT_OTHER_SERVER", "identifier 17,"):
@@ -184,7 +178,7 @@ def test_a_server_that_is_another_one_or_lacks_wal_is_an_error(
 
 
 def test_an_invalidated_slot_is_an_error(server: Server, client: SourceClient) -> None:
-    make_slot(server, "lost")
+    server.create_slot("lost")
     start = state(client, "lost").get().confirmedFlush().get()
     server.configure(max_slot_wal_keep_size="1MB")
     try:
@@ -228,7 +222,7 @@ def test_a_stream_notices_that_a_publication_was_away(
 ) -> None:
     make = "CREATE PUBLICATION away FOR TABLE t"
     server.execute(make)
-    make_slot(server, "away")
+    server.create_slot("away")
 
     def read() -> None:
         changes = spark.readStream.format("pgoutput").options(
@@ -256,7 +250,7 @@ def test_a_publication_that_is_younger_than_a_change_is_an_error(
 ) -> None:
     if server.version == NEWEST:
         pytest.skip("PostgreSQL 18 leaves out such changes")
-    make_slot(server, "older")
+    server.create_slot("older")
     server.execute("INSERT INTO t VALUES (1)")
     server.execute("CREATE PUBLICATION younger FOR TABLE t")
     read = spark.read.format("pgoutput").options(
@@ -275,7 +269,7 @@ def test_a_row_filter_that_fails_is_an_error(spark: SparkSession, server: Server
         "CREATE TABLE filtered (k int);"
         "CREATE PUBLICATION filtering FOR TABLE filtered WHERE (1 / k > 0)"
     )
-    make_slot(server, "filtering")
+    server.create_slot("filtering")
     server.execute("INSERT INTO filtered VALUES (0)")
     read = spark.read.format("pgoutput").options(
         **server.account, slot="filtering", publication="filtering"
@@ -289,7 +283,7 @@ def test_a_transaction_that_takes_longer_than_a_limit_of_the_role_is_read(
 ) -> None:
     limit = "transaction_timeout" if server.version >= 17 else "statement_timeout"
     server.execute(f"ALTER ROLE reader SET {limit} = '100ms'")
-    make_slot(server, "limited")
+    server.create_slot("limited")
     server.execute("INSERT INTO t SELECT generate_series(1, 200000)")
     read = spark.read.format("pgoutput").options(
         url=server.jdbc_url,
@@ -307,7 +301,7 @@ def test_a_publication_with_a_comma_in_its_name_is_read(
     spark: SparkSession, server: Server
 ) -> None:
     server.execute('CREATE TABLE listed (k int); CREATE PUBLICATION "a,b ""c" FOR TABLE listed')
-    make_slot(server, "commas")
+    server.create_slot("commas")
     server.execute("INSERT INTO listed VALUES (1)")
     read = spark.read.format("pgoutput").options(
         **server.account,
@@ -400,7 +394,7 @@ def test_no_time_limit_of_the_role_ends_the_wait_for_a_new_slot(
 def test_the_end_of_a_query_spares_the_session_of_its_next_start(
     server: Server, client: SourceClient
 ) -> None:
-    make_slot(server, "successor")
+    server.create_slot("successor")
     first, second = (
         client.java("session.SessionSettings")(
             client.address,
@@ -442,7 +436,7 @@ def test_a_standby_that_holds_a_slot_back_is_a_warning(
 ) -> None:
     if server.version < 17:
         pytest.skip("synchronized_standby_slots is new in 17")
-    make_slot(server, "synchronized", ", failover => true")
+    server.create_slot("synchronized", ", failover => true")
     server.execute("SELECT pg_create_physical_replication_slot('dead_standby', true)")
     server.configure(synchronized_standby_slots="dead_standby")
     try:
@@ -480,7 +474,7 @@ def test_the_timelines_of_a_promoted_standby_are_checked(spark: SparkSession, ve
 @pytest.mark.exhaustive
 def test_slots_of_a_standby_are_checked_and_made(spark: SparkSession) -> None:
     with Server() as server, server.standby() as standby:
-        make_slot(server, "copied", ", failover => true")
+        server.create_slot("copied", ", failover => true")
         advance = "SELECT pg_replication_slot_advance('copied', pg_current_wal_flush_lsn())"
         snapshot = "SELECT pg_log_standby_snapshot()"
         server.execute("CREATE PUBLICATION everything FOR ALL TABLES")

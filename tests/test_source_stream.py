@@ -12,9 +12,7 @@ from pyspark.sql import SparkSession
 
 from support.postgres_binaries import VERSIONS
 from support.slot_kills import end_walsender
-from support.slot_proof import proven
-
-SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
+from support.slot_proof import SMALL_BATCHES, proven
 
 
 def test_a_stream_of_the_oldest_server_has_each_change(tmp_path: Path, spark: SparkSession) -> None:

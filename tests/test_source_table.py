@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from support.postgres_binaries import NEWEST, VERSIONS
-from support.servers import Server
+from support.servers import Server, each_version
 from support.source import SourceClient, fails
-
-OLDER = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERSIONS[:-1]]
 
 TABLES = """
 CREATE SCHEMA "My";
@@ -86,10 +83,10 @@ COMMENTS = {
 }
 
 
-@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+@pytest.fixture(scope="module", params=each_version(pytest.mark.exhaustive))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(request.param) as server:
-        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        server.create_slot("s")
         server.execute(TABLES)
         yield server
 

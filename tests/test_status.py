@@ -185,11 +185,8 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
             "CREATE TABLE one (id int PRIMARY KEY); CREATE TABLE two (id int PRIMARY KEY);"
             "INSERT INTO one VALUES (0); CREATE PUBLICATION shop FOR TABLE one, two"
         )
-        server.execute("SELECT pg_create_logical_replication_slot('judge', 'pgoutput')")
+        server.create_slot("judge")
         job = LakeJob(tmp_path, server, target)
-
-        def wal_end() -> int:
-            return int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
 
         def shown() -> dict[str, tuple[int, int, object]]:
             """Return the LSN, the rows and the time of the last change of each table."""
@@ -209,32 +206,31 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
             }
 
         with job.session(spark) as replicate:
-            begin = wal_end()
+            begin = server.wal_end()
             copied = shown()
-            end = wal_end()
+            end = server.wal_end()
             for table, rows in {"one": 1, "two": 0}.items():
                 assert begin <= copied[table][0] <= end
                 assert copied[table][1:] == (rows, None)
             server.execute("INSERT INTO one VALUES (1)")
             first = shown()
-            assert last_commit(server) <= first["one"][0] <= wal_end()
+            assert last_commit(server) <= first["one"][0] <= server.wal_end()
             assert first["one"][1:] == (2, committed(server, "one"))
             # The table has all that the job has read, but none of that has changed the table.
-            assert copied["two"][0] <= first["two"][0] <= wal_end()
+            assert copied["two"][0] <= first["two"][0] <= server.wal_end()
             assert first["two"][1:] == copied["two"][1:]
             server.execute("INSERT INTO two VALUES (1)")
             second = shown()
-            assert last_commit(server) <= second["two"][0] <= wal_end()
+            assert last_commit(server) <= second["two"][0] <= server.wal_end()
             assert second["two"][1:] == (1, committed(server, "two"))
-            assert first["one"][0] <= second["one"][0] <= wal_end()
+            assert first["one"][0] <= second["one"][0] <= server.wal_end()
             assert second["one"][1:] == first["one"][1:]
         server.execute("INSERT INTO one VALUES (2)")
-        before = wal_end()
+        before = server.wal_end()
         slot = slot_status(spark, job.checkpoint, slot=job.slot, **server.account)
         lsn = parsed_lsn(slot["lsn"])
-        slots = f"FROM pg_replication_slots WHERE slot_name = '{job.slot}'"
-        assert lsn == int(server.value(f"SELECT confirmed_flush_lsn - '0/0' {slots}"))
-        assert before - lsn <= int(slot["bytesBehindLatest"]) <= wal_end() - lsn
+        assert lsn == server.confirmed(job.slot)
+        assert before - lsn <= int(slot["bytesBehindLatest"]) <= server.wal_end() - lsn
 
 
 def last_commit(server: Server) -> int:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support import lake
-from support.job_report import tables_of_state
+from support.job_folder import job_state
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, differences
 from support.lake_operations import SETUP, TABLES, write
@@ -102,10 +102,9 @@ def test_commands_ask_a_job_that_runs(server: Server, tmp_path: Path, spark: Spa
 
 def live(job: LakeJob) -> dict[str, int]:
     """Return the numbers of the last copies of the tables that are live."""
-    tables = tables_of_state(job)
     return {
         name: table["generation"]
-        for name, table in tables.items()
+        for name, table in job_state(job.checkpoint).tables.items()
         if table["status"] == {"name": "live"}
     }
 

@@ -19,7 +19,7 @@ from support.lake_history import TABLES, History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, columns_of, plain, server_rows
 from support.lake_points import commits, kill_when
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -30,11 +30,7 @@ KEYED = {
 }
 """The tables with versions, with their keys."""
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
+server = server_fixture()
 
 
 class Moments:

@@ -10,8 +10,7 @@ from pyspark.sql import Row, SparkSession
 
 from support import lake_history
 from support.lake_job import LakeJob
-from support.lake_judge import columns_of, plain, server_rows
-from support.lake_options import NO_OPTIONS, hash_rows
+from support.lake_judge import columns_of, plain, wanted
 
 Values = tuple[object, ...]
 
@@ -30,14 +29,10 @@ def assert_histories(
     found = {}
     for source, name in tables.items():
         changes = history(spark, job, name)
-        options = job.table_options.get(source, NO_OPTIONS)
-        all_columns = columns_of(job.server, source)
-        columns = [column for column in all_columns if column not in options.excludeColumns]
+        columns, there = wanted(job, source, columns_of(job.server, source))
         query = f"SELECT relreplident = 'f' FROM pg_class WHERE relname = '{source}'"
         is_full = job.server.value(query)
         state = played(changes, columns, is_full)
-        rows = server_rows(job.server, source, columns).elements()
-        there = Counter(hash_rows(rows, columns, options))
         assert state == there, (source, state - there, there - state)
         found[name] = changes
     return found

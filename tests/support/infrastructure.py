@@ -32,6 +32,13 @@ ACCOUNT = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGIO
 
 START = 300.0  # on a busy machine
 
+# The table that the jobs copy, and its publication.
+SETUP = """
+CREATE TABLE good (id int PRIMARY KEY, v text);
+INSERT INTO good SELECT g, repeat('a', 20) FROM generate_series(1, 1000) g;
+CREATE PUBLICATION p FOR ALL TABLES;
+"""
+
 
 class ObjectStore:
     """An S3 store of this machine, behind a proxy.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Callable
 
 from spark_pgoutput.replication import Replication
+from support.job_folder import job_state
 from support.lake_job import LakeJob
 from support.processes import TIMEOUT
 from support.servers import wait_until
@@ -30,6 +30,18 @@ class JobReport:
         return [line for line in self._lines if text in line]
 
 
+def wait_while_running(
+    job: Replication, holds: Callable[[], object], timeout: float, pause: float
+) -> None:
+    """Wait until a function returns true. The job must not fail before that."""
+
+    def holds_while_running() -> object:
+        assert job.exception() is None, job.exception()
+        return holds()
+
+    wait_until(holds_while_running, timeout, pause)
+
+
 def states(job: Replication) -> dict[str, str]:
     """Return the states of the tables of a job that runs, by their names in the target."""
     assert job.exception() is None, job.exception()
@@ -41,18 +53,7 @@ def wait_until_live(job: Replication) -> None:
     wait_until(lambda: set(states(job).values()) == {"live"}, 2 * TIMEOUT, pause=0.2)
 
 
-def state_of(job: LakeJob) -> dict[str, Any]:
-    """Return the state of a job, as its checkpoint folder has it; empty if there is none."""
-    files = (job.checkpoint / "state").glob("*.json")
-    newest = max(files, default=None)
-    return {} if newest is None else json.loads(newest.read_text(encoding="utf-8"))
-
-
-def tables_of_state(job: LakeJob) -> dict[str, dict[str, Any]]:
-    """Return what the state has of each table, by its name in the target."""
-    return {table["target"]: table for table in state_of(job).get("tables", [])}
-
-
 def generations(job: LakeJob) -> dict[str, int]:
     """Return the number of the last copy of each table. Each copy of a job has a new number."""
-    return {name: table["generation"] for name, table in tables_of_state(job).items()}
+    tables = job_state(job.checkpoint).tables
+    return {name: table["generation"] for name, table in tables.items()}

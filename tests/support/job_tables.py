@@ -11,10 +11,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
-from support.job_report import JobReport
+from support.job_report import JobReport, wait_while_running
 from support.lake_job import LakeJob
 from support.lake_judge import differences
-from support.servers import Server, wait_until
+from support.servers import Server
 
 # A busy machine needs seconds for each table.
 PATIENCE = 200.0
@@ -49,7 +49,6 @@ class JobTables:
         """Wait until tables have a state, and reasons that contain `reason`."""
 
         def is_there() -> bool:
-            assert self._running.exception() is None, self._running.exception()
             found = self.rows()
             return all(
                 table in found
@@ -59,7 +58,7 @@ class JobTables:
             )
 
         try:
-            wait_until(is_there, PATIENCE, 0.1)
+            wait_while_running(self._running, is_there, PATIENCE, 0.1)
         except AssertionError:
             print(*self.rows().values(), sep="\n")
             raise
@@ -92,7 +91,6 @@ def wait_until_equal(
     left = set(tables)
 
     def are_equal() -> bool:
-        assert running.exception() is None, running.exception()
         rows = JobTables(running).rows()
         # A look at the status costs less than one at the tables.
         ready = [name for name in left if name not in rows or not rows[name].queue_changes]
@@ -105,7 +103,7 @@ def wait_until_equal(
         return not left
 
     try:
-        wait_until(are_equal, PATIENCE, 0.2)
+        wait_while_running(running, are_equal, PATIENCE, 0.2)
     except AssertionError:
         print(*running.status().collect(), sep="\n")
         print(differences(spark, job, {name: name for name in left}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from support import scala
 from support.source import SourceClient
 
 JavaObject = Any
@@ -90,28 +91,23 @@ class LakeCatalog:
         pg_types: Mapping[str, str] | None = None,
     ) -> JavaObject:
         """Return a table with the types that its columns have in the target."""
-        targets = self._map({table.oid(): target})
-        given, by_type = self._map(types or {}), self._map(pg_types or {})
+        jvm = self._client.jvm
+        targets = scala.map_of(jvm, {table.oid(): target})
+        given, by_type = scala.map_of(jvm, types or {}), scala.map_of(jvm, pg_types or {})
         tables = self._client.seq([table])
         errors = elements(self._package.MirroredTables.unusedTypes(tables, given)) + elements(
             self._package.MirroredTables.unknownPgTypes(self._client.sql, by_type)
         )
         for error in errors:
-            self._client.jvm.scala.util.Failure(error).get()  # raises it
+            jvm.scala.util.Failure(error).get()  # raises it
         # The function that returns its argument.
-        identity = getattr(getattr(self._client.jvm.scala, "$less$colon$less$"), "MODULE$").refl()
+        identity = getattr(getattr(jvm.scala, "$less$colon$less$"), "MODULE$").refl()
         (found,) = elements(
             self._package.MirroredTables.each(
                 self._client.sql, tables, targets, given, by_type, identity
             )
         )
         return found.toTry(identity).get()  # raises the reason if the target cannot have the table
-
-    def _map(self, entries: Mapping[Any, str]) -> JavaObject:
-        pair = self._client.jvm.scala.Tuple2
-        immutable = self._client.jvm.scala.collection.immutable.Map
-        pairs = [pair(key, value) for key, value in entries.items()]
-        return getattr(immutable, "from")(self._client.seq(pairs))
 
 
 def elements(found: JavaObject) -> list[Any]:

@@ -20,7 +20,7 @@ from spark_pgoutput.replication import Replication
 from support import lake, lake_history
 from support.lake_options import TableOptions, write_config
 from support.processes import TIMEOUT, errors_of, started
-from support.servers import Server, wait_until
+from support.servers import Held, Server, wait_until
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -203,17 +203,32 @@ class LakeJob:
         output, _ = process.communicate(timeout=TIMEOUT)
         return f"The job has ended.\n{output[-3000:]}\n{errors_of(self.folder)[-3000:]}"
 
+    def assert_replaced(self, process: subprocess.Popen[str]) -> None:
+        """Wait for the end of a process, and check that another process has its job."""
+        output, _ = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 1, output
+        assert "[PGOUTPUT_OTHER_JOB]" in errors_of(self.folder)
+
     def wait_until_connected(self, process: subprocess.Popen[str]) -> None:
         """Wait until Spark has started and the job has a connection to the server."""
+        name = f"spark-pgoutput (slot {self.slot})"
+        query = f"SELECT 1 FROM pg_stat_activity WHERE application_name = '{name}'"
+        wait_until(self.while_running(process, lambda: self.server.execute(query)), TIMEOUT)
 
-        def is_connected() -> object:
+    def wait_until_read(self, process: subprocess.Popen[str]) -> None:
+        """Wait until the job reads the slot."""
+        wait_until(self.while_running(process, self.is_read), TIMEOUT)
+
+    def while_running(
+        self, process: subprocess.Popen[str], holds: Callable[[], Held]
+    ) -> Callable[[], Held]:
+        """Return a function that fails if the process has ended, and otherwise calls `holds`."""
+
+        def holds_while_running() -> Held:
             assert process.poll() is None, self.ending(process)
-            name = f"spark-pgoutput (slot {self.slot})"
-            return self.server.execute(
-                f"SELECT 1 FROM pg_stat_activity WHERE application_name = '{name}'"
-            )
+            return holds()
 
-        wait_until(is_connected, TIMEOUT)
+        return holds_while_running
 
     def is_read(self) -> bool:
         """Return whether a connection reads the slot."""

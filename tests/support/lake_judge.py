@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -39,11 +39,7 @@ def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) ->
     job.use(spark)
     found = {}
     for source, name in tables.items():
-        options = job.table_options.get(source, NO_OPTIONS)
-        sent, condition = published(job.server, source)
-        columns = [column for column in sent if column not in options.excludeColumns]
-        rows = server_rows(job.server, source, columns, condition).elements()
-        there = Counter(hash_rows(rows, columns, options))
+        columns, there = wanted(job, source, *published(job.server, source))
         here = lake_rows(spark, job.sql_name(name), columns)
         if there != here:
             missing, surplus = there - here, here - there
@@ -52,6 +48,24 @@ def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) ->
                 f"{surplus.total()} rows only in the lake, such as {list(surplus)[:2]}"
             )
     return found
+
+
+def wanted(
+    job: LakeJob, table: str, sent: Iterable[str], condition: str = "true"
+) -> tuple[list[str], Counter[tuple[object, ...]]]:
+    """Return the columns of a table that its options let through, and the rows for the target.
+
+    Parameters
+    ----------
+    sent : iterable of str
+        The columns that the server sends.
+    condition : str, optional
+        The row filter.
+    """
+    options = job.table_options.get(table, NO_OPTIONS)
+    columns = [column for column in sent if column not in options.excludeColumns]
+    rows = server_rows(job.server, table, columns, condition).elements()
+    return columns, Counter(hash_rows(rows, columns, options))
 
 
 def columns_of(server: Server, table: str) -> list[str]:

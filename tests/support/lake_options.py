@@ -108,11 +108,11 @@ def with_history(tables: Mapping[str, TableOptions]) -> list[str]:
     return [name for name, options in tables.items() if options.mode == "both"]
 
 
-def hashed(value: object) -> object:
+def hashed(value: object, salt: str = SALT) -> str | None:
     """Return the hash of a text of PostgreSQL."""
     if value is None:
         return None
-    return hmac.new(SALT.encode(), str(value).encode(), hashlib.sha256).hexdigest()
+    return hmac.new(salt.encode(), str(value).encode(), hashlib.sha256).hexdigest()
 
 
 def hash_rows(

@@ -132,7 +132,6 @@ def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> No
 
     def is_there() -> bool:
         nonlocal before
-        assert process.poll() is None, job.ending(process)
         now = Progress(job)
         if point(job, before, now):
             return True
@@ -143,7 +142,7 @@ def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> No
             before = now  # each table was applied, and the state has it
         return False
 
-    suspend_when(process.pid, is_there)
+    suspend_when(process.pid, job.while_running(process, is_there))
 
 
 def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
@@ -154,12 +153,7 @@ def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
 
 def kill_when(process: subprocess.Popen[str], job: LakeJob, holds: Callable[[], object]) -> None:
     """Kill the processes when a condition holds."""
-
-    def is_there() -> object:
-        assert process.poll() is None, job.ending(process)
-        return holds()
-
-    suspend_when(process.pid, is_there)
+    suspend_when(process.pid, job.while_running(process, holds))
     kill(process)
 
 

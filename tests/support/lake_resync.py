@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from support.background import background
-from support.job_report import tables_of_state
+from support.job_folder import job_state
 from support.lake_job import LakeJob
-from support.lake_points import kill
+from support.lake_points import commit_files, kill
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
 from support.suspension import suspend_when
@@ -79,7 +79,7 @@ class Resync:
     def __init__(self, job: LakeJob, table: str = "orders") -> None:
         self._job = job
         self._table = table
-        self._generation: int = tables_of_state(job)[table]["generation"]
+        self._generation: int = job_state(job.checkpoint).tables[table]["generation"]
         self._marked: dict[str, bool] = {}
 
     @property
@@ -89,7 +89,7 @@ class Resync:
 
     def step(self) -> int:
         """Return the number in STEPS of the last step that the job has reached."""
-        table = tables_of_state(self._job)[self._table]
+        table = job_state(self._job.checkpoint).tables[self._table]
         if table["generation"] == self._generation:
             is_asked = table["status"]["name"] == "copying" or bool(self.requests)
             return STEPS.index("copy is requested") if is_asked else 0
@@ -102,9 +102,7 @@ class Resync:
 
     def _has(self, mark: str) -> bool:
         """Return whether the copy that has this mark is committed."""
-        folder = self._job.tables / self._table
-        files = *folder.glob("_delta_log/[0-9]*.json"), *folder.glob("metadata/v*.metadata.json")
-        for file in files:
+        for file in commit_files(self._job, self._table):
             if file.name not in self._marked:
                 # A commit of Delta has its own mark, and metadata of Iceberg have all properties.
                 self._marked[file.name] = mark in file.read_text(encoding="utf-8")

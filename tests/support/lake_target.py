@@ -11,6 +11,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
+from support import scala
+
 # Py4J sends a number as a Long only if it does not fit into an Integer.
 LSN = 1 << 32
 
@@ -60,14 +62,15 @@ class LakeTarget:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         struct = self.jvm.org.apache.spark.sql.types.StructType.fromDDL(schema)
-        self.target.create(table, struct, self._seq(key), self._map(properties or {}))
+        columns, given = scala.seq(self.jvm, key), scala.map_of(self.jvm, properties or {})
+        self.target.create(table, struct, columns, given)
 
     def alter(self, table: str, change: str, name: str, to: str) -> None:
         """Make one change of the columns: Add, Rename or Widen."""
         made = getattr(self.classes, f"ColumnChange${change}")
         data_type = self.jvm.org.apache.spark.sql.types.DataType
         to_argument = to if change == "Rename" else data_type.fromDDL(to)
-        self.target.alter(table, self._seq([made(name, to_argument)]))
+        self.target.alter(table, scala.seq(self.jvm, [made(name, to_argument)]))
 
     def mark_name(self, job: str = "job", oid: int = LSN, generation: int = 0) -> JavaObject:
         return self.jvm.io.sparkpgoutput.lake.core.MarkName(job, oid, generation)
@@ -125,19 +128,6 @@ class LakeTarget:
         write = getattr(self.classes, f"TargetWrite${kind}")(session.sql(rows), *more)
         mark = self.jvm.scala.Option.apply(expected)
         self.target.commit(session, table, self.mark_name(generation=generation), mark, lsn, write)
-
-    def _seq(self, values: Sequence[object]) -> JavaObject:
-        converters = self.jvm.scala.jdk.javaapi.CollectionConverters
-        made = self.jvm.java.util.ArrayList()
-        for value in values:
-            made.add(value)
-        return converters.asScala(made).toSeq()
-
-    def _map(self, values: Mapping[str, str]) -> JavaObject:
-        empty = getattr(getattr(self.jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
-        for name, value in values.items():
-            empty = empty.updated(name, value)
-        return empty
 
 
 def compact(target: LakeTarget, table: str, *, expire_before: str | None = None) -> None:

@@ -110,14 +110,18 @@ def by_duckdb(connection: Any, content: Content) -> list[list[str | None]]:  # n
     folder = Path(content["path"])
     source = f"delta_scan('{folder}')"
     if content["format"] == "iceberg":
-        names = (folder / "metadata").glob("v*.metadata.json")
-        newest = max(names, key=lambda file: int(re.findall(r"\d+", file.name)[0]))
-        source = f"iceberg_scan('{newest}')"
+        source = f"iceberg_scan('{newest_metadata(folder)}')"
     columns = ", ".join(
         f"CAST({values.get(kind, '{0}').format(chr(34) + name + chr(34))} AS VARCHAR)"
         for name, kind in content["columns"]
     )
     return [list(row) for row in connection.execute(f"SELECT {columns} FROM {source}").fetchall()]
+
+
+def newest_metadata(folder: Path) -> Path:
+    """Return the file of metadata of the newest version of an Iceberg table."""
+    files = (folder / "metadata").glob("v*.metadata.json")
+    return max(files, key=lambda file: int(re.findall(r"\d+", file.name)[0]))
 
 
 if __name__ == "__main__":

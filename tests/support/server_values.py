@@ -123,13 +123,20 @@ INTERVALS = [
 JSON = View("VARIANT", "CAST(to_json({}) AS STRING)", PRINTED)
 
 
+def range_type(bound_type: str) -> str:
+    """Return the type of Spark that has the parts of a range."""
+    return (
+        f"STRUCT<lower: {bound_type}, upper: {bound_type}, lower_inclusive: BOOLEAN, "
+        "upper_inclusive: BOOLEAN, empty: BOOLEAN>"
+    )
+
+
 def in_range(bound_type: str, spark_bound: str, server_bound: str) -> View:
     """Return a view of a range's parts in one text."""
     spark = [f"nvl(CAST({spark_bound.format('{}.' + end)} AS STRING), '-')" for end in ENDS]
     server = [f"coalesce(({server_bound.format(end + '({})')})::text, '-')" for end in ENDS]
     return View(
-        f"STRUCT<lower: {bound_type}, upper: {bound_type}, lower_inclusive: BOOLEAN, "
-        "upper_inclusive: BOOLEAN, empty: BOOLEAN>",
+        range_type(bound_type),
         "{}.lower_inclusive || ' ' || {}.upper_inclusive || ' ' || {}.empty || ' ' || "
         + " || ' ' || ".join(spark),
         "lower_inc({})::text || ' ' || upper_inc({})::text || ' ' || isempty({})::text || ' ' || "

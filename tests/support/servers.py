@@ -104,6 +104,19 @@ class Server(PostgresServer):
         ((value,),) = self.execute(query)
         return value
 
+    def confirmed(self, slot: str) -> int:
+        """Return the LSN that the reader of a slot has confirmed."""
+        lsn = "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots"
+        return int(self.value(f"{lsn} WHERE slot_name = '{slot}'"))
+
+    def wal_end(self) -> int:
+        """Return the LSN up to which the server has written its WAL to disk."""
+        return int(self.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
+
+    def create_slot(self, name: str, arguments: str = "") -> None:
+        """Make a slot of pgoutput. The other arguments of the function begin with a comma."""
+        self.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput'{arguments})")
+
     def drop_slot(self, name: str) -> None:
         """Drop a slot. A task that a stopped query leaves behind can hold it for a moment."""
 
@@ -263,28 +276,38 @@ class Standby(Server):
         self._pg_ctl("promote", "-w")
 
 
-# The parameters of a fixture. `make test-lake` runs the older versions too.
-EACH_VERSION = [
-    NEWEST,
-    *(pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]),
-]
+def each_version(mark: pytest.MarkDecorator) -> list[object]:
+    """Return the versions as parameters of a fixture. Tests of the older ones have the mark."""
+    return [NEWEST, *(pytest.param(version, marks=mark) for version in VERSIONS[:-1])]
 
 
-def server_fixture(setup: str, scope: Literal["function", "module"] = "function") -> Any:  # noqa: ANN401 - pytest has no public type for it
+# `make test-lake` runs the older versions too.
+EACH_VERSION = each_version(pytest.mark.lake)
+
+
+def server_fixture(
+    setup: str = "",
+    scope: Literal["function", "module"] = "function",
+    versions: Sequence[object] | None = None,
+) -> Any:  # noqa: ANN401 - pytest has no public type for it
     """Return a fixture that gives a server, on which statements ran, to each test or to a module.
 
     Parameters
     ----------
-    setup : str
+    setup : str, optional
         The statements, which the server runs as one transaction.
     scope : str, optional
         ``module`` if the tests share the server.
+    versions : sequence, optional
+        The versions of PostgreSQL, for each of which the tests run. By default, the tests run with
+        the newest one, and a test can give the fixture another one as its parameter.
     """
 
-    @pytest.fixture(scope=scope)
-    def server() -> Iterator[Server]:
-        with Server() as server:
-            server.execute(setup)
+    @pytest.fixture(scope=scope, params=versions)
+    def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+        with Server(getattr(request, "param", NEWEST)) as server:
+            if setup:
+                server.execute(setup)
             yield server
 
     return server
@@ -295,7 +318,7 @@ def small_slot() -> Iterator[str]:
     """Give the options of a slot with ten inserts, as JSON, while its server runs."""
     with Server() as server:
         server.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
-        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        server.create_slot("s")
         server.execute("INSERT INTO t SELECT generate_series(1, 10)")
         yield json.dumps({**server.account, "slot": "s", "publication": "p"})
 

@@ -56,11 +56,9 @@ def prepare(server: Server, *, failover: bool = False) -> None:
         other.execute("CREATE TABLE other (writer int, entry text)")
     if failover:
         for slot in (SLOT, JUDGE):
-            server.execute(
-                f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput', failover => true)"
-            )
+            server.create_slot(slot, ", failover => true")
     else:
-        server.execute(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
+        server.create_slot(SLOT)
         server.execute(f"SELECT pg_copy_logical_replication_slot('{SLOT}', '{JUDGE}')")
     server.execute(f"INSERT INTO accounts SELECT i, 1000 FROM generate_series(1, {ACCOUNTS}) AS i")
 

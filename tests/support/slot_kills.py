@@ -32,6 +32,11 @@ def end_walsender(server: Server) -> None:
     server.execute(f"SELECT pg_terminate_backend({walsender(server)})")
 
 
+def end_reading_walsender(server: Server) -> None:
+    """End the session while a task reads from it."""
+    server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+
+
 def kill_walsender(server: Server) -> None:
     """Kill the walsender with SIGKILL: the server ends all sessions and recovers."""
     server.crash(walsender(server))

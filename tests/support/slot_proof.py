@@ -15,6 +15,10 @@ from support.slot_judge import assert_right, history
 from support.slot_stream import SlotStream
 from support.slot_watch import SlotWatch
 
+# Options of the source. Each micro-batch has few transactions, and many of them end in the middle
+# of one.
+SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
+
 
 @contextmanager
 def proven(

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
+from support import scala
 from support.servers import Server
 
 APPLICATION = "tests of the source"
@@ -58,10 +59,7 @@ class SourceClient:
 
     def seq(self, values: Iterable[object]) -> Any:  # noqa: ANN401 - an object of the JVM
         """Return values as Scala's Seq."""
-        found = self.jvm.java.util.ArrayList()
-        for value in values:
-            found.add(value)
-        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
+        return scala.seq(self.jvm, values)
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import importlib.util
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
@@ -17,6 +16,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+
+from support.plain_reader import newest_metadata
 
 needs_readers = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("deltalake", "duckdb", "pyiceberg"))),
@@ -45,12 +46,6 @@ class TableReader(NamedTuple):
     def version(self) -> str:
         """The version that the tests run."""
         return version(self.package)
-
-
-def newest_metadata(folder: Path) -> Path:
-    """Return the file of metadata of the newest version of an Iceberg table."""
-    files = (folder / "metadata").glob("v*.metadata.json")
-    return max(files, key=lambda file: int(re.findall(r"\d+", file.name)[0]))
 
 
 def _duckdb(source: str) -> pa.Table:
