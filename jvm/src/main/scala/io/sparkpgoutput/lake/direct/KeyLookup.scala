@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.direct
 
 import java.util.Arrays
 import java.util.concurrent.atomic.AtomicReferenceArray
+import java.util.concurrent.{Callable, ExecutionException, Executors, ThreadFactory}
 
 import scala.jdk.CollectionConverters._
 
@@ -112,16 +113,7 @@ final class KeyLookup(
       )
       val rows = candidates.filter(kept.of(_).isEmpty).map(_.rows).sum
       if (rows > MostRows) throw new NotDirect(s"the files that can have the keys have $rows rows")
-      // The common pool of the JVM has a thread for each core but one, which is this one. Its threads do not see the
-      // JARs that a user gives to Spark, from which a format loads some of its classes by their names.
-      val loader = Thread.currentThread.getContextClassLoader
-      candidates.asJava.parallelStream().forEach { file =>
-        val thread = Thread.currentThread
-        val before = thread.getContextClassLoader
-        thread.setContextClassLoader(loader)
-        try scan(table, file, ordinals, end, found)
-        finally thread.setContextClassLoader(before)
-      }
+      inThreads(candidates)(scan(table, _, ordinals, end, found))
     }
     keys.indices.map(found.get)
   }
@@ -244,6 +236,31 @@ final class KeyLookup(
 }
 
 object KeyLookup {
+
+  /**
+   * Runs the work on each file in threads of its own, and waits for its end. The threads see the classes that the caller
+   * sees, also those of JARs that a user gives to Spark.
+   *
+   * The common pool of the JVM must not do this. To read a file can take another thread that waits for the common pool:
+   * Hadoop counts statistics in it when it closes a file (`EvaluatingStatisticsMap.entrySet`). If all threads of the
+   * pool wait for such a thread, they wait for ever.
+   */
+  private def inThreads(files: Seq[DirectFile])(work: DirectFile => Unit): Unit =
+    if (files.length <= 1) files.foreach(work)
+    else {
+      val count = math.min(files.length, Runtime.getRuntime.availableProcessors)
+      val threads = Executors.newFixedThreadPool(count, Daemon)
+      val tasks = files.map(file => (() => work(file)): Callable[Unit])
+      try threads.invokeAll(tasks.asJava).forEach(_.get)
+      catch { case failed: ExecutionException => throw failed.getCause }
+      finally threads.shutdownNow(): Unit
+    }
+
+  private val Daemon: ThreadFactory = (task: Runnable) => {
+    val thread = new Thread(task, "spark-pgoutput looks up keys")
+    thread.setDaemon(true)
+    thread
+  }
 
   /** In more rows than this, the executors of a cluster find keys faster than the driver does. */
   final private val MostRows = 50000000L

@@ -1,6 +1,8 @@
 package io.sparkpgoutput.lake.direct
 
+import java.net.URLClassLoader
 import java.nio.file.Files
+import java.util.concurrent.{ConcurrentHashMap, ForkJoinWorkerThread}
 
 import scala.util.Random
 
@@ -169,5 +171,45 @@ class KeyLookupSuite extends AnyFunSuite {
     assert(table.reads == 1)
     table.prefix = "another "
     assert(find().head.position == 0 && table.reads == 2)
+  }
+
+  test("the common pool of the JVM reads no file, because a read can wait for this pool") {
+    val readers = ConcurrentHashMap.newKeySet[Thread]
+    val table = new MemoryTable(StructType.fromDDL("id INT"), KeyCache.none.table("t")) {
+      override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
+        readers.add(Thread.currentThread)
+        Thread.sleep(5) // so that each thread takes some of the files
+        super.read(file, columns)
+      }
+    }
+    val rows = (1 to 20).map(InternalRow(_))
+    table.files = rows.map(row => new MemoryFile(s"f${row.getInt(0)}", IndexedSeq(row)))
+    val loader = new URLClassLoader(Array.empty, getClass.getClassLoader)
+    val before = Thread.currentThread.getContextClassLoader
+    Thread.currentThread.setContextClassLoader(loader)
+    try
+      new KeyLookup(IndexedSeq(KeyColumn.of(IntegerType).get), rows, IndexedSeq(0))
+        .find(table, IndexedSeq(0))
+    finally Thread.currentThread.setContextClassLoader(before)
+    assert(!readers.contains(Thread.currentThread))
+    readers.forEach { reader =>
+      assert(!reader.isInstanceOf[ForkJoinWorkerThread])
+      assert(reader.getContextClassLoader == loader || !reader.isAlive)
+    }
+  }
+
+  test("an error of one of several files is the error of the lookup") {
+    val table = new MemoryTable(StructType.fromDDL("id INT"), KeyCache.none.table("t"))
+    table.files = (1 to 3).map(number =>
+      new MemoryFile(s"f$number", IndexedSeq(InternalRow(if (number == 3) 1 else number)))
+    )
+    val failed = intercept[NotDirect](
+      new KeyLookup(
+        IndexedSeq(KeyColumn.of(IntegerType).get),
+        IndexedSeq(InternalRow(1)),
+        IndexedSeq(0)
+      ).find(table, IndexedSeq(0))
+    )
+    assert(failed.getMessage.contains("two rows"))
   }
 }

@@ -33,7 +33,7 @@ final class MemoryFile(
 }
 
 /** A table in memory. It counts how often its files are read. */
-final class MemoryTable(override val schema: StructType, override val keys: TableKeys)
+class MemoryTable(override val schema: StructType, override val keys: TableKeys)
     extends DirectTable {
   var files: Seq[MemoryFile] = Nil
   var reads = 0
