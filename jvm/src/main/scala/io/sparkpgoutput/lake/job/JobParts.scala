@@ -161,7 +161,7 @@ private[job] object JobClock {
 final private[job] class Waiting(text: String) extends java.io.IOException(text)
 
 /**
- * All threads of a job. They are made here, and [[close]] waits until all have ended, so that nothing of
+ * All threads of a job that write. They are made here, and [[close]] waits until all have ended, so that nothing of
  * the job is written after its end.
  *
  * @param session the job's own session, which is the active one of each thread
@@ -284,9 +284,8 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
   private def named(what: String): ThreadFactory = (task: Runnable) => {
     val thread = new Thread(task, s"spark-pgoutput $what $name")
-    thread.setDaemon(
-      true
-    ) // the thread must not keep the process running after its session is stopped
+    // The thread must not keep the process running after its session is stopped.
+    thread.setDaemon(true)
     thread
   }
 }
