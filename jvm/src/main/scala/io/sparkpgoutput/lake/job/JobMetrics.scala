@@ -4,7 +4,7 @@ import java.io.IOException
 import java.nio.file.StandardCopyOption.ATOMIC_MOVE
 import java.nio.file.{Files, Path}
 import java.util.Locale
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import org.apache.spark.sql.pgoutput.SparkMetrics
 
@@ -159,7 +159,8 @@ object JobMetrics {
 }
 
 /**
- * The metrics of a job in Spark's metrics system.
+ * The metrics of a job in Spark's metrics system. If another job of the slot has the names there, because it is about to
+ * end, this job gets them at the first [[update]] after that.
  *
  * @param now returns the tables as they are now
  */
@@ -172,11 +173,18 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
 
   JobMetrics.ofJob.foreach(metric => put(metric.name)(metric.value(latest)))
 
+  /** What removes the metrics from Spark's system, if this job has the names of the slot there. */
+  private var registered = Option.empty[AutoCloseable]
+  register()
+
   /** The slot comes first, because Spark removes all names that begin with the name of a source. */
-  private val registered = SparkMetrics.register(s"$slot.pgoutput", registry)
+  private def register(): Unit =
+    if (registered.isEmpty && owners.putIfAbsent(slot, this) == null)
+      registered = Some(SparkMetrics.register(s"$slot.pgoutput", registry))
 
   /** Adds the metrics of new tables, and removes those of tables that the job has no more. */
   def update(): Unit = {
+    register()
     val tables = latest.named
     val names = tables.keys.map(table => s"table.${JobMetrics.escaped(table)}." -> table).toMap
     for ((prefix, table) <- names; metric <- JobMetrics.ofTable)
@@ -203,10 +211,16 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
     taken
   }
 
-  override def close(): Unit = registered.close()
+  override def close(): Unit = {
+    registered.foreach(_.close())
+    owners.remove(slot, this): Unit
+  }
 }
 
 private object JobSource {
+
+  /** The job that has the names of a slot in Spark's system. */
+  private val owners = new ConcurrentHashMap[String, JobSource]
   private val OneSecond = TimeUnit.SECONDS.toNanos(1)
 
   /** A value that the job does not know is NaN. */

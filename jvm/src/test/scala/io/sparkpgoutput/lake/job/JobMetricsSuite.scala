@@ -186,6 +186,26 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
     other.close()
   }
 
+  test("a job gets the names of an earlier job of its slot when that one has ended") {
+    spark.range(1).count() // starts the session of Spark
+    def source(read: Long) = {
+      val now = StatusNow(state(table(1, "a")), Map(1L -> queued), read, Nil)
+      new JobSource("again", () => now)
+    }
+    val earlier = source(read = 7)
+    earlier.update()
+    val later = source(read = 8)
+    try {
+      later.update()
+      assert(registered("again")("readLsn") == 7L)
+      earlier.close()
+      later.update()
+      assert(registered("again")("readLsn") == 8L)
+      assert(registered("again")("table.public__a.queueBytes") == 100L)
+    } finally later.close()
+    assert(registered("again").isEmpty)
+  }
+
   private def inFolder(body: Path => Unit): Unit = {
     val folder = Files.createTempDirectory("status")
     try body(folder)
