@@ -67,7 +67,8 @@ def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int) -> Pa
         "'delta.checkpointInterval' = '1', 'delta.enableDeletionVectors' = 'true', "
         "'delta.columnMapping.mode' = 'name'"
     )
-    spark.sql(f"CREATE TABLE delta.`{table}` (id INT, v STRING) TBLPROPERTIES ({properties})")
+    columns = "(id INT, v STRING)"
+    spark.sql(f"CREATE TABLE delta.`{table}` {columns} USING delta TBLPROPERTIES ({properties})")
     spark.sql(f"INSERT INTO delta.`{table}` SELECT /*+ REPARTITION(1) */ 1, 'a'")
     spark.sql(
         f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES "
