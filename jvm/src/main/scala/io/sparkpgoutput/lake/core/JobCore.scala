@@ -461,7 +461,10 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     writeIfDue(now)
   }
 
-  /** Limits the WAL of failed tables. If the disk is full, they lose their queues first, then copies do. */
+  /**
+   * Limits the WAL of failed tables. If the disk is full, they lose their queues first, and then tables that are copied
+   * do. If that does not help, reading pauses until the other tables have applied what they have.
+   */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>
       val work = works(table.oid)
@@ -471,19 +474,23 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
           giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
       }
     }
+    if (isFull && !isGiving) giveUpOne()
     // There is room again when the queue that was given up last is dropped.
-    val isGiving = works.values.exists(work =>
-      work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
-    )
-    if (isFull && !isGiving) failedVictim match {
-      case Some(table) => giveUpQueue(table, works(table.oid), DiskFull)
-      case None        => copyVictim.foreach(table => giveUpCopy(works(table.oid), table.oid))
-    }
-    val pauses = isFull && !isGiving && failedVictim.isEmpty && copyVictim.isEmpty
+    val pauses = isFull && !isGiving
     if (pauses != isPaused) {
       isPaused = pauses
       commands += (if (pauses) PauseReading else ResumeReading)
     }
+  }
+
+  private def isGiving = works.values.exists(work =>
+    work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
+  )
+
+  private def giveUpOne(): Unit = failedVictim.orElse(copyVictim).orElse(openVictim).foreach {
+    table =>
+      if (table.needsCopy) giveUpCopy(works(table.oid), table.oid)
+      else giveUpQueue(table, works(table.oid), DiskFull)
   }
 
   /** Drops the queue of a copy. The state first forgets the snapshot, which needs the changes after it. */
@@ -507,15 +514,14 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }
 
   /** The state says first that the table needs a copy. */
-  private def giveUpQueue(table: TableState, work: TableWork, why: String): Unit =
-    table.status match {
+  private def giveUpQueue(table: TableState, work: TableWork, why: String): Unit = {
+    change(table.oid)(_.copy(status = table.status match {
       case Failed(reason, since, _, isLasting) =>
-        change(table.oid)(_.copy(status =
-          Failed(s"$reason $why", since, needsCopy = true, isLasting)
-        ))
-        work.phase = Phase.Giving(write())
-      case _ => ()
-    }
+        Failed(s"$reason $why", since, needsCopy = true, isLasting)
+      case _ => Copying(why)
+    }))
+    work.phase = Phase.Giving(write())
+  }
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {
     val due = current.tables.values.filter { table =>

@@ -224,6 +224,14 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
       !work.phase.isInstanceOf[Phase.Defining]
   )
 
+  /**
+   * The table whose open transaction has the most bytes, if no queue has a whole transaction: nothing that is applied
+   * makes room for the rest of the open one.
+   */
+  protected def openVictim: Option[TableState] =
+    if (works.values.exists(_.queue.exists(_.oldest.nonEmpty))) None
+    else largest((table, work) => table.status == Live && work.phase == Phase.Idle)
+
   private def largest(isOne: (TableState, TableWork) => Boolean): Option[TableState] = {
     def bytes(table: TableState) = works(table.oid).queue.fold(0L)(_.bytes)
     current.tables.values.filter(table => isOne(table, works(table.oid)) && bytes(table) > 0)

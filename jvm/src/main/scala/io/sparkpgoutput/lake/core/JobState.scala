@@ -98,8 +98,8 @@ final case class TableState(
   /** No table of the target has a transaction at this LSN or above. */
   def newestMark: Option[Long] = (mark ++ ahead).reduceOption(Lsn.max(_, _))
 
-  /** Returns whether the table's name in the target is its own: nobody else may write it. */
-  def owns: Boolean = generation > 0 && !isLeft
+  /** Returns whether the table has a name in the target that is its own: nobody else may write it. */
+  def owns: Boolean = generation > 0 && !isLeft && target.nonEmpty
 
   /** Returns whether the job leaves the table as it is, because it is not published or excluded. */
   def isLeft: Boolean = status == TableStatus.Dropped || status == TableStatus.Excluded

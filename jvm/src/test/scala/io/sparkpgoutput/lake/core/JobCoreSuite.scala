@@ -21,8 +21,9 @@ class JobCoreSuite extends AnyFunSuite {
   /** A queue with one transaction, or none. */
   private class OneTransaction extends ChangeQueue {
     var position = Option.empty[Long]
+    var isOpen = false
     override def from = 100L
-    override def oldest: Option[Long] = position
+    override def oldest: Option[Long] = position.filterNot(_ => isOpen)
     override def changes: Long = position.size.toLong
     override def bytes: Long = changes
   }
@@ -163,6 +164,23 @@ class JobCoreSuite extends AnyFunSuite {
       case Failed(_, _, true, _) => 1
     }
     assert(needCopies.size == 1)
+  }
+
+  test("a transaction that is larger than memory and disk costs its table a copy, and the others go on") {
+    val (core, queue) = job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))))
+    compared(core)
+    core.applied(other.source.oid, 100, None, 0)
+    queue.position = Some(150)
+    // The other changes in the queue are applied first.
+    core.read(200)
+    core.diskFull(true)
+    val first = core.take(2000)
+    assert(first.contains(PauseReading) && first.contains(ApplyCut(oid, 200)), first)
+    queue.isOpen = true
+    core.applied(oid, 150, None, 2001)
+    val needCopies = write(core, 2002).tables.values.filter(_.needsCopy).map(_.oid)
+    assert(needCopies.toSeq == Seq(oid))
+    assert(core.take(2003).contains(DropQueue(oid, queue)))
   }
 
   private def excluding(names: String*) = JobSettings(

@@ -114,6 +114,9 @@ class JobStartSuite extends AnyFunSuite {
     assert(JobStart.closed(fresh, Some(keeps(owned))).isEmpty)
     assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(owned))) == Seq(owned))
     assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(table(Dropped)))).isEmpty)
+    // Another table has its name in the target now.
+    val nameless = owned.copy(table = owned.table.copy(target = ""))
+    assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(nameless))).isEmpty)
   }
 
   test("the timeline, the target and the publications are those of this start") {
