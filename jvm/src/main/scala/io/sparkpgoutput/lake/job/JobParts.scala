@@ -71,10 +71,11 @@ final private[job] class JobParts(
       else
         try handle
         catch {
-          case another: Throwable if !isEnding =>
-            // The code that handles an error asks the store and the folder, which can be away.
-            if (TableFailures.isPassing(another)) failed(table, TableFailures.of(another), another)
-            else end(another)
+          // The code that handles an error asks the store and the folder, which can have errors of their own.
+          case NonFatal(another) if !isEnding =>
+            if (TableFailures.endsJob(another) || TableFailures.isTakenOver(another)) end(another)
+            else failed(table, TableFailures.of(another), another)
+          case another: Throwable if !isEnding => end(another)
           case _: Throwable => ()
         }
     }

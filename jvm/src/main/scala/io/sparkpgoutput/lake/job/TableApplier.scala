@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.job
 import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
@@ -236,7 +237,7 @@ final private[job] class TableApplier(job: JobParts) {
   /** Returns the table of the target that is gone, which Spark reports with an error of its own. */
   private def removed(table: TableState, error: Throwable): Option[TableState] =
     if (TableFailures.isPassing(error)) None
-    else table.parts.find(part => !target.exists(part.target))
+    else table.parts.find(part => !Try(target.exists(part.target)).getOrElse(true))
 
   /**
    * The table has another mark than the one expected. If it is a greater one of the same generation, a
@@ -294,14 +295,14 @@ final private[job] class TableMaintenance(
     }
 
   private[job] def maintain(table: String): Unit = {
-    part(table, "has no new checkpoint")(job.target.checkpoint(table))
-    if (job.options.maintains) {
-      if (!isVerifying()) part(table, "keeps its old versions") {
-        val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
-        job.target.expire(table, since, job.options.retainVersions)
-      }
-      part(table, "keeps its small files")(job.target.compact(table): Unit)
+    // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files.
+    if (job.options.maintains && !isVerifying()) part(table, "keeps its old versions") {
+      val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
+      job.target.expire(table, since, job.options.retainVersions)
     }
+    part(table, "has no new checkpoint")(job.target.checkpoint(table))
+    if (job.options.maintains)
+      part(table, "keeps its small files")(job.target.compact(table): Unit)
   }
 
   /**

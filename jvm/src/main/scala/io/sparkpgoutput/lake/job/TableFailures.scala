@@ -121,6 +121,10 @@ object TableFailures {
     known(error).exists(found => found.getCondition == "PGOUTPUT_OTHER_JOB") &&
       !isPassing(error)
 
+  /** Whether another process of the job has taken over. */
+  def isTakenOver(error: Throwable): Boolean =
+    known(error).exists(_.getCondition == "PGOUTPUT_OTHER_JOB.TAKEN_OVER")
+
   /** Whether a table has changed in a way that its changes do not show. */
   def isChanged(error: Throwable): Boolean =
     known(error).exists(found =>

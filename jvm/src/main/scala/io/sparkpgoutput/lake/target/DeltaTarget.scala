@@ -66,9 +66,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   @volatile private var notLinked = Option.empty[String]
 
   def look(table: String): TargetLook = {
-    // The direct commit looks at the newest version itself.
-    val found =
-      Option(directs.get(table)).fold(snapshot(table))(_.log.unsafeVolatileSnapshot)
+    // The direct commit looks at the newest version itself. Only then is there always one of the log that Delta has now.
+    val found = Option(directs.get(table)).map(_.log.unsafeVolatileSnapshot)
+      .filter(DeltaDirect.problem(_).isEmpty).getOrElse(snapshot(table))
     TargetLook(
       found.metadata.schema,
       notLinked.orElse(DeltaDirect.problem(found))
@@ -103,10 +103,10 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       "delta.checkpointInterval" -> "100"
     ) ++
       // The log gets a file for each commit. By default, all of the last 30 days stay. Delta refuses a time that is
-      // shorter than the one for removed data files.
+      // shorter than the one for removed data files, which is 7 days by default.
       Option.when(
         !chosen.contains(FileRetention)
-      )("delta.logRetentionDuration" -> "interval 7 days")
+      )("delta.logRetentionDuration" -> "interval 9 days")
 
   /** Users can give the tables other properties than [[defaults]]. */
   override def alterProblem(table: String, change: ColumnChange): Option[String] = {
@@ -274,6 +274,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
    * Delta itself removes old files of the log when it writes a checkpoint. Each hour, VACUUM LITE removes the data files
    * that the log says are not used any more. It leaves files that the log does not know, for example those of another
    * writer that has not committed yet. It does not run if the table has a property for the time that these files stay.
+   *
+   * VACUUM LITE needs all commits of the log since it ran last. So it removes files some time before Delta removes their
+   * commits from the log.
    */
   def expire(table: String, since: Instant, versions: Int): Unit =
     if (directs.containsKey(table) && Option(vacuums.get(table)).forall(_.isBefore(Instant.now))) {
@@ -287,19 +290,23 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
       if (isDue && !found.metadata.configuration.contains(FileRetention)) {
         val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
-        val kept = Duration.between(retained(since, oldest), now)
+        val log = Duration.ofMillis(found.deltaLog.deltaRetentionMillis(found.metadata))
+        val kept = Seq(Duration.between(retained(since, oldest), now), log.minus(LogMargin)).min
+        DeltaHistory.repairVacuum(found.deltaLog)
         ClonedSession.run(session) { own =>
           own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
+          // Otherwise, Delta 4.1 and later takes the time of the table's property in place of that of the statement.
+          own.conf.set("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", false)
           // The log has few files, and each task costs more than it does.
           own.conf.set(
             "spark.sql.shuffle.partitions",
             session.sparkContext.defaultParallelism.toLong
           )
-          val hours = BigDecimal(kept.toMillis) / Duration.ofHours(1).toMillis
-          val exact = hours.setScale(6, BigDecimal.RoundingMode.UP).bigDecimal.toPlainString
+          // Delta rounds the hours, and 0 hours would remove files that readers have open.
+          val hours = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
           // VACUUM prints what it has deleted.
           Console.withOut(OutputStream.nullOutputStream) {
-            own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $exact HOURS")
+            own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $hours HOURS")
           }
         }
       }
@@ -421,6 +428,9 @@ final private case class OpenedTable(
 object DeltaTarget {
 
   private val VacuumEvery = Duration.ofHours(1)
+
+  /** How long the log keeps a commit after VACUUM could remove its files. Delta cleans the log up by whole days. */
+  private val LogMargin = Duration.ofDays(2)
 
   final private val ColumnMapping = "delta.columnMapping.mode"
 
@@ -554,10 +564,31 @@ private object DeltaHistory {
       .flatMap(changed(log, _))
 
   /** Returns when VACUUM last removed files of the table, if Delta has noted it. */
-  def lastVacuum(snapshot: Snapshot): Option[Instant] = {
-    val log = snapshot.deltaLog
-    changed(log, new Path(log.logPath, "_last_vacuum_info"))
+  def lastVacuum(snapshot: Snapshot): Option[Instant] =
+    changed(snapshot.deltaLog, vacuumInfo(snapshot.deltaLog))
+
+  private def vacuumInfo(log: DeltaLog) = new Path(log.logPath, "_last_vacuum_info")
+
+  /**
+   * Lets VACUUM LITE run if the log lacks commits since it ran last. Delta refuses it then for ever, because also a VACUUM
+   * of the whole folder does not note a commit (`VacuumCommand.gc`). The files that the missing commits have removed stay
+   * until somebody runs VACUUM.
+   */
+  def repairVacuum(log: DeltaLog): Unit = {
+    val conf = log.newDeltaHadoopConf()
+    val last =
+      try log.store.read(vacuumInfo(log), conf).headOption.flatMap(VacuumedUpTo.findFirstMatchIn(_))
+          .map(_.group(1).toLong)
+      catch { case _: FileNotFoundException => None }
+    val earliest = log.store.listFrom(FileNames.listingPrefix(log.logPath, 0), conf)
+      .collectFirst { case FileNames.DeltaFile(_, version) => version }
+    earliest.filter(version => version > 0 && last.forall(_ < version)).foreach { version =>
+      val note = s"""{"latestCommitVersionOutsideOfRetentionWindow":$version}"""
+      log.store.write(vacuumInfo(log), Iterator(note), overwrite = true, conf)
+    }
   }
+
+  private val VacuumedUpTo = """"latestCommitVersionOutsideOfRetentionWindow"\s*:\s*(\d+)""".r
 
   private def changed(log: DeltaLog, file: Path): Option[Instant] =
     try {

@@ -7,7 +7,7 @@ import java.util.{Arrays, Iterator => JavaIterator, UUID}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.SparkEnv
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.storage.LogStore
@@ -73,7 +73,9 @@ private object S3LogStore {
 /** Lets Delta commit atomically to tables in S3, or refuses the target. */
 private object S3Commits {
 
+  /** The buckets that were checked for a SparkContext. The next one in this JVM has settings of its own. */
   private val checked = mutable.Set.empty[String]
+  private var context: SparkContext = _
 
   /**
    * Checks once for each bucket that commits are atomic. If the user names no log store, Delta takes [[S3LogStore]]
@@ -88,6 +90,10 @@ private object S3Commits {
       .map(scheme => s"$scheme://${folder.toUri.getAuthority}")
     bucket.exists { bucket =>
       synchronized {
+        if (context ne session.sparkContext) {
+          checked.clear()
+          context = session.sparkContext
+        }
         val isNew = !checked(bucket)
         val isChanged = isNew && choose(session, folder)
         checked += bucket

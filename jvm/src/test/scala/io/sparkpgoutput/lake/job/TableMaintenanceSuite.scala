@@ -33,7 +33,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
     }
   }
 
-  private val parts = Seq("checkpoint", "expire", "compact")
+  private val parts = Seq("expire", "checkpoint", "compact")
 
   private def maintained(target: Failing, pause: Duration, options: ReplicateOptions) = {
     val job =

@@ -33,21 +33,46 @@ class DeltaTargetSuite extends DeltaTests {
   private def age(file: Path, time: Duration): Unit =
     Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(time))): Unit
 
+  /** Writes what VACUUM notes, as if it had run some time ago. */
+  private def noteVacuum(folder: Path, note: String, time: Duration): Unit = {
+    val info = folder.resolve("_delta_log/_last_vacuum_info")
+    Files.writeString(info, note)
+    Files.deleteIfExists(info.resolveSibling("._last_vacuum_info.crc")): Unit
+    age(info, time)
+  }
+
+  /** Makes a table older: the commits, and the times at which files were removed. */
+  private def ageLog(folder: Path, time: Duration): Unit = {
+    val log = folder.resolve("_delta_log")
+    val found = Files.list(log)
+    val all =
+      try found.iterator.asScala.toSeq
+      finally found.close()
+    all.filter(_.toString.endsWith(".crc")).foreach(Files.delete)
+    all.filter(_.toString.endsWith(".json")).sorted.zipWithIndex.foreach { case (commit, index) =>
+      val removed = """"deletionTimestamp":(\d+)""".r.replaceAllIn(
+        Files.readString(commit),
+        found => s""""deletionTimestamp":${found.group(1).toLong - time.toMillis}"""
+      )
+      Files.writeString(commit, removed)
+      age(commit, time.minusSeconds(index.toLong))
+    }
+    DeltaLog.clearCache()
+  }
+
   test(
     "old files are removed when it is time and if the table allows it, and unknown files stay"
   ) {
     val root = Files.createTempDirectory("vacuum")
     val folder = root.resolve("t")
     val target = Targets.of(spark, root.toString, Some("delta"))
-    def expire(last: Duration): Set[Path] = {
-      val info = folder.resolve("_delta_log/_last_vacuum_info")
-      Files.writeString(info, """{"latestCommitVersionOutsideOfRetentionWindow":0}""")
-      age(info, last)
+    def expire(last: Duration, kept: Duration = Duration.ZERO, versions: Int = 1): Set[Path] = {
+      noteVacuum(folder, """{"latestCommitVersionOutsideOfRetentionWindow":0}""", last)
       val again = Targets.of(spark, root.toString, Some("delta"))
       again.commit(spark, "t", name, again.mark("t", name), again.mark("t", name).get + 1)(
         TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
       )
-      again.expire("t", Instant.now, 1)
+      again.expire("t", Instant.now.minus(kept), versions)
       files(folder)
     }
     target.create("t", schema, Nil, Map("delta.deletedFileRetentionDuration" -> "interval 30 days"))
@@ -65,10 +90,56 @@ class DeltaTargetSuite extends DeltaTests {
     spark.sql(
       s"ALTER TABLE ${target.sqlName("t")} UNSET TBLPROPERTIES (delta.deletedFileRetentionDuration)"
     )
+    // A reader can have the files open, however short the time is that versions stay.
+    assert(expire(Duration.ofHours(2)) == before)
+    ageLog(folder, Duration.ofHours(5))
     assert(expire(Duration.ofMinutes(5)) == before) // Files were removed less than an hour ago.
-    val left = expire(Duration.ofHours(2))
+    assert(expire(Duration.ofHours(2), kept = Duration.ofHours(6), versions = 1000) == before)
+    // Delta's own time is a week.
+    val left = expire(Duration.ofHours(2), kept = Duration.ofHours(3), versions = 1000)
     assert(left(unknown) && (left - unknown).size == 1)
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
+  }
+
+  test("old files are removed also if the log lacks commits since they were removed last") {
+    val root = Files.createTempDirectory("vacuum")
+    val folder = root.resolve("t")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    (1 to 9).foreach(commit(target, _))
+    val log = DeltaLog.forTable(spark, folder.toString)
+    log.checkpoint(log.update())
+    (0 to 8).foreach(version => Files.delete(folder.resolve(f"_delta_log/$version%020d.json")))
+    DeltaLog.clearCache()
+    val again = Targets.of(spark, root.toString, Some("delta"))
+    commit(again, 10)
+    assert(again.compact("t"))
+    val before = files(folder).size
+    ageLog(folder, Duration.ofHours(5))
+    // A VACUUM of the whole folder notes no commit, and one of a user can be long ago.
+    Seq("{}", """{"latestCommitVersionOutsideOfRetentionWindow":3}""").foreach { noted =>
+      noteVacuum(folder, noted, Duration.ofHours(2))
+      val last = Targets.of(spark, root.toString, Some("delta"))
+      commit(last, 11)
+      last.expire("t", Instant.now.minus(Duration.ofHours(1)), 1000)
+      assert(files(folder).size < before)
+      assert(target.read(spark, "t").distinct().count() == 11)
+    }
+  }
+
+  test("a table is written directly again when the reason for a MERGE is gone") {
+    val root = Files.createTempDirectory("reason")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    commit(target, 1)
+    val table = target.sqlName("t")
+    val property = "delta.appendOnly"
+    spark.sql(s"ALTER TABLE $table SET TBLPROPERTIES ('$property' = 'true')")
+    Try(commit(target, 2)): Unit
+    val reason = target.look("t").notDirect
+    DeltaLog.clearCache() // as Delta does if a table is not used for an hour
+    spark.sql(s"ALTER TABLE $table UNSET TBLPROPERTIES ('$property')")
+    assert(reason.nonEmpty && target.look("t").notDirect.isEmpty, reason)
   }
 
   private def commit(target: Target, id: Int): Unit = {
