@@ -42,14 +42,28 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private lazy val root = folder.toPath
   private var usedMemory = 0L
   private var usedDisk = 0L
+
+  /** The bytes that are reserved for keys that are being collected. */
+  private var collecting = 0L
   private var files = 0L
 
   /** Returns the keys of a table by its name, with what earlier lookups have kept. */
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
 
-  /** Returns whether this many numbers have room, if the keys of other tables are removed. */
-  private[direct] def takes(numbers: Long): Boolean =
-    numbers <= MostNumbers && numbers * 8 <= math.max(memory, disk)
+  /**
+   * Reserves memory in which the keys of a file are collected, until [[unreserve]]. Many threads do this, each for a file.
+   *
+   * @return whether there is room for these keys now. If not, the lookup does not keep them.
+   */
+  private[direct] def reserve(numbers: Long): Boolean = synchronized {
+    val bytes = numbers * 8
+    val takes = numbers <= MostNumbers && bytes <= math.max(memory, disk) &&
+      collecting + bytes <= math.max(memory, Runtime.getRuntime.maxMemory / 8)
+    if (takes) collecting += bytes
+    takes
+  }
+
+  private[direct] def unreserve(numbers: Long): Unit = synchronized(collecting -= numbers * 8)
 
   /** Keeps keys; None if there is no room. */
   private[direct] def keep(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] = synchronized {
@@ -147,6 +161,12 @@ final private[direct] class FileKeys(rows: Int, key: KeyNumbers) {
     if (hasAll) keys else keys.take(count * key.width) ++ positions.take(count)
 }
 
+private[direct] object FileKeys {
+
+  /** How many numbers a row needs if some rows have no key: its key, its position, and their copies. */
+  def width(key: KeyNumbers): Int = 2 * (key.width + 1)
+}
+
 /** The keys of the data files of a table. One lookup at a time uses them. */
 final class TableKeys private[direct] (cache: KeyCache) {
   private val files = new ConcurrentHashMap[String, KeptKeys]
@@ -171,7 +191,12 @@ final class TableKeys private[direct] (cache: KeyCache) {
 
   private[direct] def of(file: DirectFile): Option[KeptKeys] = Option(files.get(file.path))
 
-  private[direct] def takes(numbers: Long): Boolean = cache.takes(numbers)
+  /** Runs work that collects keys, if the cache has room for them. */
+  private[direct] def collecting[T](numbers: Long)(work: Boolean => T): T = {
+    val takes = cache.reserve(numbers)
+    try work(takes)
+    finally if (takes) cache.unreserve(numbers)
+  }
 
   private[direct] def keep(file: DirectFile, keys: Array[Long], haveAll: Boolean): Unit =
     cache.keep(keys, haveAll).foreach(files.put(file.path, _))

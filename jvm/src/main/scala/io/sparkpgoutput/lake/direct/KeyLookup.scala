@@ -128,17 +128,18 @@ final class KeyLookup(
     case Some(kept) => scan(kept, file, found)
     case None =>
       val numbers = new KeyNumbers(columns)
-      val keys = Option.when(table.keys.takes(file.rows * numbers.width))(
-        new FileKeys(file.rows.toInt, numbers)
-      )
       val ends = end.filterNot(file.hasOnlyNulls(_))
-      val rows = table.read(file, ordinals ++ ends)
-      try scan(rows, file, ordinals.indices, ends.nonEmpty, found, keys)
-      finally rows match {
-          case open: AutoCloseable => open.close()
-          case _                   => ()
-        }
-      keys.foreach(kept => table.keys.keep(file, kept.numbers, kept.hasAll))
+      val width = if (ends.isEmpty) numbers.width else FileKeys.width(numbers)
+      table.keys.collecting(file.rows * width) { isKept =>
+        val keys = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
+        val rows = table.read(file, ordinals ++ ends)
+        try scan(rows, file, ordinals.indices, ends.nonEmpty, found, keys)
+        finally rows match {
+            case open: AutoCloseable => open.close()
+            case _                   => ()
+          }
+        keys.foreach(kept => table.keys.keep(file, kept.numbers, kept.hasAll))
+      }
   }
 
   /**

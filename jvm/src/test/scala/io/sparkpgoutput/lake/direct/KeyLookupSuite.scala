@@ -158,6 +158,15 @@ class KeyLookupSuite extends AnyFunSuite {
     }
   }
 
+  test("the keys of all files that are read at the same time take a part of the heap only") {
+    val part = Runtime.getRuntime.maxMemory / 8 / 8 / 3 * 2 // of the numbers that have room
+    val cache = new KeyCache(1000, Long.MaxValue, Files.createTempDirectory("keys").toFile)
+    assert(cache.reserve(part) && !cache.reserve(part))
+    cache.unreserve(part)
+    assert(cache.reserve(part))
+    assert(!KeyCache.none.reserve(1))
+  }
+
   test("the cache forgets keys if a column of the key changes") {
     val table = new MemoryTable(StructType.fromDDL("id INT"), cache(1000, 0).table("t"))
     table.files = Seq(new MemoryFile("f1", IndexedSeq(InternalRow(1))))
