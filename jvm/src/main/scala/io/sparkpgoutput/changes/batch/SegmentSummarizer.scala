@@ -26,15 +26,20 @@ import io.sparkpgoutput.protocol.{Lsn, StreamContext}
  * where the positions go back or leave out many, as between files that Spark reads in one partition.
  * Use it once.
  */
-final class PartitionSummarizer(sourceType: Option[DataType], options: AssemblerOptions) {
+final class PartitionSummarizer(
+    sourceType: Option[DataType],
+    options: AssemblerOptions,
+    isSorted: Boolean
+) {
   private val fields = new ControlMessageDecoder(options.encoding)
   private val segments = mutable.ArrayBuffer.empty[SegmentSummary]
   private var summarizer: SegmentSummarizer = _
   private var gaps = 0
 
-  /** Returns the segments; None if there are so many that the messages cannot be in order. */
+  /** Returns the segments; None if there are so many that the messages should be sorted. */
   def summarize(rows: Iterator[InternalRow]): Option[Seq[SegmentSummary]] = {
-    while (rows.hasNext && segments.length < PartitionSummarizer.MostSegments) add(rows.next())
+    val most = if (isSorted) Int.MaxValue else PartitionSummarizer.MostSegments
+    while (rows.hasNext && segments.length < most) add(rows.next())
     Option.unless(rows.hasNext) {
       finish()
       segments.toSeq

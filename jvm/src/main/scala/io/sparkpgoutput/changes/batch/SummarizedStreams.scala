@@ -69,16 +69,18 @@ object SummarizedStreams {
    * Reads the messages for the first time.
    *
    * @param sourceType the type of the source column; None if there is none
-   * @return None if the messages are not in order
+   * @param isSorted whether the messages of each source are sorted by position
+   * @return None if the messages are not in order. Messages that are sorted are in order, also of many sources.
    */
   def summarize(
       rows: RDD[InternalRow],
       sourceType: Option[DataType],
-      options: AssemblerOptions
+      options: AssemblerOptions,
+      isSorted: Boolean
   ): Option[SummarizedStreams] = {
     val partitions = rows
       .mapPartitions(messages =>
-        Iterator(new PartitionSummarizer(sourceType, options).summarize(messages))
+        Iterator(new PartitionSummarizer(sourceType, options, isSorted).summarize(messages))
       )
       .collect()
     Option

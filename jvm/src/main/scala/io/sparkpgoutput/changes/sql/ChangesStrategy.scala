@@ -157,10 +157,10 @@ abstract class TwoPassExec extends MessagesExec {
   /** The first pass. It sorts the messages only if they are not in order. */
   final protected def summarized(): SummarizedStreams = {
     val rows = messages.execute()
-    def summarize(rows: RDD[InternalRow]) =
-      SummarizedStreams.summarize(rows, sourceType, options.assembler)
-    summarize(rows)
-      .orElse(summarize(sorted(rows)))
+    def summarize(rows: RDD[InternalRow], isSorted: Boolean) =
+      SummarizedStreams.summarize(rows, sourceType, options.assembler, isSorted)
+    summarize(rows, isSorted = false)
+      .orElse(summarize(sorted(rows), isSorted = true))
       .getOrElse(throw new IllegalStateException("sorted messages are in order"))
   }
 
