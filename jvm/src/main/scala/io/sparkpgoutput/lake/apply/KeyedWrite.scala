@@ -10,7 +10,7 @@ import org.apache.spark.sql.{Column, DataFrame}
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
-import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
+import io.sparkpgoutput.lake.target.{TablePlace, TargetTypes, TargetWrite}
 
 /**
  * The write of a table with a key: a MERGE, or all rows after a TRUNCATE. If rows stay that the server does not have, it is
@@ -350,7 +350,6 @@ final class MovedRows(batch: TableBatch) {
  * cut, a MERGE deletes all copies and inserts those that remain.
  */
 final class CountedWrite(batch: TableBatch) {
-  import CountedWrite._
   import FoldedColumns._
 
   private val schema = batch.table.schema
@@ -444,9 +443,13 @@ final class CountedWrite(batch: TableBatch) {
    */
   private def comparable(value: String, ordinal: Int): String = schema(ordinal).dataType match {
     case FloatType | DoubleType       => s"CAST($value AS STRING)"
-    case dataType if isJson(dataType) => s"to_json(struct($value AS v), map($Microseconds))"
+    case dataType if isJson(dataType) => s"to_json(struct($value AS v), map($jsonOptions))"
     case _                            => value
   }
+
+  private def jsonOptions =
+    TargetTypes.JsonOptions.toSeq.flatMap { case (name, value) => Seq(name, value) }
+      .map(text => s"'$text'").mkString(", ")
 
   private def isJson(dataType: DataType) = dataType match {
     case FloatType | DoubleType => false
@@ -459,13 +462,6 @@ final class CountedWrite(batch: TableBatch) {
     case struct: StructType => struct.forall(field => isComparable(field.dataType))
     case _                  => true
   }
-}
-
-private object CountedWrite {
-
-  /** By default, to_json writes milliseconds. */
-  final private val Microseconds = "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', " +
-    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'"
 }
 
 /** The write of a table that only gets new rows. */

@@ -14,7 +14,7 @@ import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableErr
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
-import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, Targets}
+import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, TablePlace, Target, Targets}
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
@@ -150,7 +150,7 @@ final private[job] class ReadyJob(
     checkHolder(kept.map(_._2.id))
     val state = kept.map(_._2)
     val closed = JobStart.closed(fresh, state)
-      .map(_.parts.filter(own.mark(state.get, _).nonEmpty)).filter(_.nonEmpty)
+      .map(_.parts.filter(part => valid(own.mark(state.get, part)).nonEmpty)).filter(_.nonEmpty)
     closed.foreach(parts => own.close(parts.map(_.target): _*))
     val now = if (closed.isEmpty) found else own.found(_.slot == options.slot)
     val marks = now.filter(table =>
@@ -162,7 +162,7 @@ final private[job] class ReadyJob(
         table.properties.job,
         table.properties.oid,
         table.generation,
-        validMark(table)
+        valid(table.mark())
       )
     )
     val parts = FoundJob(
@@ -192,10 +192,13 @@ final private[job] class ReadyJob(
   private def isOfServer(table: OwnTable) = table.properties.database == server.database &&
     table.properties.systemIdentifier == server.systemIdentifier
 
-  /** The mark of a table. If the rows were restored, no mark is valid. */
-  private def validMark(table: OwnTable): Option[Long] =
-    try table.mark()
-    catch { case known: LakeException if known.getCondition == "PGOUTPUT_MARK_LOST" => None }
+  /** Reads the mark of a table. If the rows were restored, no mark is valid. */
+  private def valid(mark: => Option[Long]): Option[Long] =
+    try mark
+    catch {
+      case known: LakeException if known.getCondition == "PGOUTPUT_MARK_LOST" => None
+      case NonFatal(error) if TablePlace.isLost(error)                        => None
+    }
 
   /** Fails if somebody else reads the slot. An earlier process of the same job is ended later. */
   private def checkHolder(job: Option[String]): Unit = slot.flatMap(_.holder).foreach { holder =>

@@ -280,7 +280,8 @@ object JobStatus {
 
   private def count(session: SparkSession, state: JobState): Map[Long, Long] = {
     val target = Targets.of(session, state.target, Some(state.format))
-    state.tables.values.filter(table => table.generation > 0 && target.exists(table.target))
+    state.tables.values
+      .filter(table => table.generation > 0 && table.target.nonEmpty && target.exists(table.target))
       .map(table => table.oid -> target.read(session, table.target).count()).toMap
   }
 

@@ -179,7 +179,7 @@ private[job] object MergedCopy {
       val values = Seq(sent(ordinal), kept(schema(ordinal).name))
       val Seq(one, other) =
         if (TargetTypes.isComparable(schema(ordinal).dataType)) values
-        else values.map(value => to_json(struct(value.as("value"))))
+        else values.map(value => to_json(struct(value.as("value")), TargetTypes.JsonOptions))
       one <=> other
     }
 

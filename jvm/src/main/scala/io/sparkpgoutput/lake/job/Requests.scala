@@ -32,6 +32,9 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   private val resyncs = mutable.Map.empty[String, (Seq[TableName], Seq[Long])]
   @volatile private var wereTaken = false
 
+  /** The requests that are done, and whose files could not be removed. */
+  private val kept = ConcurrentHashMap.newKeySet[String]
+
   /** Returns whether the requests that were there at the start are taken, and all that were taken are done. */
   def areDone: Boolean = wereTaken && underWay.isEmpty && !verifications.isBusy
 
@@ -39,7 +42,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   def take(): Unit =
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
-      folder.requests().foreach { request =>
+      kept.asScala.toSeq.foreach(done)
+      folder.requests().filterNot(request => kept.contains(request.id)).foreach { request =>
         if (underWay.add(request.id))
           try take(request)
           catch {
@@ -59,12 +63,29 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     case ResyncRequest(id, tables) =>
       look()
       resync(id, tables, Nil)
-    case VerifyRequest(id, tables) => verifications.ask(id, tables)(underWay.remove(id): Unit)
+    case VerifyRequest(id, tables) => verifications.ask(id, tables) { isAnswered =>
+        // If there is no answer, the request is taken again.
+        if (isAnswered) done(id) else underWay.remove(id): Unit
+      }
     case UnreadableRequest(id, problem) =>
       log.warn(s"A request cannot be read. $problem")
       folder.answer(id, JobAnswer(JobAnswer.Failed, problem))
+      done(id)
+  }
+
+  /** Removes a request that is done. If that fails, the request is not taken again, and other requests are. */
+  private def done(id: String): Unit = {
+    try {
       folder.handled(id)
-      underWay.remove(id): Unit
+      kept.remove(id): Unit
+    } catch {
+      case NonFatal(error) =>
+        if (kept.add(id)) log.warn(
+          s"The request $id is done, and its file cannot be removed: ${TableFailures.text(error)} The job tries it " +
+            "again. If the file stays, the next process of the job does the request again."
+        )
+    }
+    underWay.remove(id): Unit
   }
 
   /**
@@ -77,9 +98,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     val later = asked.collect { case (name, None) => name }
     val all = revisions ++ asked.flatMap(_._2).flatten
     if (later.isEmpty && all.forall(number => core.look(_.isWritten(number)))) {
-      folder.handled(id)
       resyncs -= id
-      underWay.remove(id): Unit
+      done(id)
     } else resyncs(id) = (later, all)
   }
 

@@ -180,7 +180,7 @@ final class ServerCatalog(
 
   /** Looks for what changes in the catalog do not show: see [[TableEvidence]]. */
   def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
-    if (changes.isEmpty) None else client.query(TableEvidence.reason(_, kept, changes))
+    if (changes.isEmpty) None else client.alone(TableEvidence.reason(_, kept, changes))
 
   /**
    * Checks the whole job at its start. At a later start than the first, an option for a table, column or type

@@ -45,20 +45,24 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   /** Lets the verifications use the threads of the job. */
   def use(threads: JobThreads): Unit = this.threads = threads
 
-  /** Answers a request, in a thread of its own. */
-  def ask(id: String, tables: Seq[TableName])(done: => Unit): Unit = {
+  /**
+   * Answers a request, in a thread of its own.
+   *
+   * @param ended is called at the end, with whether there is an answer
+   */
+  def ask(id: String, tables: Seq[TableName])(ended: Boolean => Unit): Unit = {
     running.incrementAndGet()
     threads.verify {
-      // If there is no answer, the request is taken again.
-      try answer(id, tables)
+      var isAnswered = false
+      try isAnswered = answer(id, tables)
       finally {
-        done
+        ended(isAnswered)
         running.decrementAndGet(): Unit
       }
     }
   }
 
-  private def answer(id: String, tables: Seq[TableName]): Unit = {
+  private def answer(id: String, tables: Seq[TableName]): Boolean = {
     val answer =
       try {
         val found = verify(tables, text => folder.answer(id, JobAnswer(JobAnswer.Waits, text)))
@@ -68,10 +72,9 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
           log.warn(s"The tables cannot be verified. ${TableFailures.text(problem)}")
           JobAnswer(JobAnswer.Failed, TableFailures.text(problem))
       }
-    if (!job.isEnding) {
-      folder.answer(id, answer)
-      folder.handled(id)
-    }
+    val answers = !job.isEnding
+    if (answers) folder.answer(id, answer)
+    answers
   }
 
   /**

@@ -4,6 +4,7 @@ import java.util.concurrent.{Callable, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
+import scala.util.control.NonFatal
 
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
@@ -211,6 +212,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
     catch {
       case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
       case _: AnalysisException                                                   => Map.empty
+      // Only the work on this table needs the metadata, and then fails.
+      case NonFatal(error) if TablePlace.isLost(error) => Map.empty
     }
 }
 

@@ -177,6 +177,12 @@ object TargetTypes {
       )
     })
 
+  /** The options of `to_json` for values that are compared as texts. By default, it writes milliseconds. */
+  val JsonOptions: Map[String, String] = Map(
+    "timestampFormat" -> "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat" -> "yyyy-MM-dd HH:mm:ss.SSSSSS"
+  )
+
   /** Whether Spark compares values of a type. */
   def isComparable(dataType: DataType): Boolean =
     !exists(dataType)(part => part.isInstanceOf[MapType] || part == VariantType)

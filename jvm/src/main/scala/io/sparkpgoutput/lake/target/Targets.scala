@@ -19,7 +19,7 @@ import org.apache.spark.sql.{SparkSession, classic}
 
 import org.apache.hadoop.fs.{FileSystem, Path}
 
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.ObjectStores
 
@@ -188,6 +188,11 @@ sealed trait TablePlace {
 
 object TablePlace {
 
+  /** Returns whether a catalog has a table whose metadata file is gone. */
+  def isLost(error: Throwable): Boolean = ErrorCauses.of(error).exists(
+    _.getClass.getName.endsWith("iceberg.exceptions.NotFoundException")
+  )
+
   /** Returns a name for SQL. */
   def quoted(parts: String*): String =
     parts.map(QuotingUtils.quoteIdentifier).mkString(".")
@@ -208,7 +213,12 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
   /** A kill in Iceberg's CREATE TABLE leaves a folder that its Hadoop catalog lists as a table. */
   def tables(): Seq[String] =
     if (lacksNamespace) Nil
-    else catalog.listTables(namespace.toArray).filter(catalog.tableExists).map(_.name).toSeq
+    else catalog.listTables(namespace.toArray).filter(isListed).map(_.name).toSeq
+
+  /** Iceberg reads the metadata of a table to find out whether it exists. A table that lost it has its entry yet. */
+  private def isListed(table: Identifier) =
+    try catalog.tableExists(table)
+    catch { case NonFatal(error) if TablePlace.isLost(error) => true }
 
   def make(): Unit =
     if (lacksNamespace) session.sql(
