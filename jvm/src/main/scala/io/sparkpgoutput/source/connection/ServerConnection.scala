@@ -6,6 +6,7 @@ import java.sql.{Connection, ResultSet, SQLException}
 import java.time.temporal.ChronoUnit
 import java.time.{Duration, Instant}
 import java.util.Arrays
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 import scala.util.{Try, Using}
@@ -143,7 +144,8 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
   @volatile private var connection: Option[ServerConnection] = None
   @volatile private var isClosed = false
   private var openedConnections = 0
-  private var lockTimeout = Option.empty[Duration]
+  @volatile private var lockTimeout = Option.empty[Duration]
+  private val others = ConcurrentHashMap.newKeySet[ServerConnection]
 
   /** The number of ordinary connections so far. A new one can lead to another server. */
   def connections: Int = synchronized(openedConnections)
@@ -168,6 +170,18 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
   private def limit(connection: ServerConnection): Unit =
     lockTimeout.foreach(timeout => connection.execute(s"SET lock_timeout = ${timeout.toMillis}"))
 
+  /** Runs a query that can take long on a connection of its own, so that no other query waits for it. */
+  def alone[T](run: ServerConnection => T): T = ConnectionError.explaining(address) {
+    Using.resource(Connections.open(address, applicationName)) { connection =>
+      others.add(connection)
+      try {
+        if (isClosed) throw closed // close() can have come before the connection
+        limit(connection)
+        run(connection)
+      } finally others.remove(connection): Unit
+    }
+  }
+
   /** Runs commands on a replication connection of their own. */
   def replication[T](run: ReplicationConnection => T): T =
     ConnectionError.explaining(address) {
@@ -180,11 +194,13 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
     openedConnections += 1
     if (isClosed) { // close() can have come before the connection
       made.abort()
-      throw new IOException("The client of the server is closed.")
+      throw closed
     }
     limit(made)
     made
   }
+
+  private def closed = new IOException("The client of the server is closed.")
 
   /** Ends the connection. The next query opens another one. */
   def disconnect(): Unit = synchronized {
@@ -192,9 +208,10 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
     connection = None
   }
 
-  /** Ends the connection, and the query of another thread that runs on it. */
+  /** Ends the connections, and the queries of other threads that run on them. */
   override def close(): Unit = {
     isClosed = true
+    others.forEach(_.abort())
     connection.foreach(_.abort()) // without the lock, which the query has
   }
 }

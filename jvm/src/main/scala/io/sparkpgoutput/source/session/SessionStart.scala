@@ -33,7 +33,15 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
     val connection = Connections.openReplication(settings.address, settings.applicationName)
     try {
       val server = Server.of(connection)
-      SlotChecks.timeline(connection, server, read.identity.timelines, read.start)
+      // The driver notes a new timeline before it plans a batch. If the server is promoted during a batch, a batch that
+      // ends above the switch would be committed without a note of the timeline from which its end comes.
+      SlotChecks.timeline(
+        connection,
+        server,
+        read.identity.timelines,
+        read.start,
+        Some(read.end)
+      )
       SlotChecks.publications(sql, settings.publications)
       checkSlot(server)
       val copy = startReplication(connection, System.nanoTime() + patience)
@@ -44,8 +52,8 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
           settings.address,
           connection,
           copy,
-          name(read),
-          () => isShuttingDown,
+          name(settings),
+          () => isShuttingDown(settings),
           statusInterval
         )
       session.start()
@@ -120,11 +128,6 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
     if (timeout == 0) LongestStatusInterval
     else TimeUnit.MILLISECONDS.toNanos(timeout / 4).min(LongestStatusInterval)
   }
-
-  /** Asks on a connection of its own. A server that is shutting down refuses it. */
-  private def isShuttingDown: Boolean =
-    try Using.resource(Connections.open(settings.address, name(read)))(_ => false)
-    catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
 }
 
 object SessionStart {
@@ -139,12 +142,18 @@ object SessionStart {
    */
   def start(read: BatchRead, patience: Long): KeptSession =
     ConnectionError.explaining(read.settings.address) {
-      Using.resource(Connections.open(read.settings.address, s"${name(read)} (checks)")) { sql =>
+      val settings = read.settings
+      Using.resource(Connections.open(settings.address, s"${name(settings)} (checks)")) { sql =>
         new SessionStart(read, sql).start(patience)
       }
     }
 
-  private def name(read: BatchRead) = s"spark-pgoutput slot ${read.settings.slot}"
+  private def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
+
+  /** Asks on a connection of its own. A server that is shutting down refuses it. */
+  private[session] def isShuttingDown(settings: SessionSettings): Boolean =
+    try Using.resource(Connections.open(settings.address, name(settings)))(_ => false)
+    catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
 }
 
 /** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
@@ -168,7 +177,7 @@ object CopiedSlotSession {
           connection,
           connection.start(copied, begin, settings.pluginOptions),
           s"spark-pgoutput copy of slot ${settings.slot}",
-          () => false,
+          () => SessionStart.isShuttingDown(settings),
           StatusInterval
         )
         session.start()

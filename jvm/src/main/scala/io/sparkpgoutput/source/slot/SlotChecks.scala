@@ -141,29 +141,39 @@ object SlotChecks {
    * that branched off from it at the start or above.
    *
    * @param kept the timelines that were accepted, in order; the last is the one that was read
+   * @param end the end of the batch that is read, if the checkpoint does not get the timelines before the batch is done
    * @return the timelines for the checkpoint, with the server's as the last one
    */
   def timeline(
       connection: ReplicationConnection,
       server: Server,
       kept: Seq[Int],
-      start: Long
+      start: Long,
+      end: Option[Long] = None
   ): Seq[Int] =
     if (kept.last == server.timeline) kept
     else {
       val history =
         if (server.timeline == 1) TimelineHistory(Map.empty)
         else TimelineHistory.read(connection, server.timeline)
-      timeline(history, server.timeline, kept, start)
+      timeline(history, server.timeline, kept, start, end)
     }
 
   private[slot] def timeline(
       history: TimelineHistory,
       timeline: Int,
       kept: Seq[Int],
-      start: Long
+      start: Long,
+      end: Option[Long]
   ): Seq[Int] =
     history.switches.get(kept.last) match {
+      case Some(switch) if !Lsn.isBelow(switch, start) && end.exists(Lsn.isBelow(switch, _)) =>
+        throw new SourceException(
+          "PGOUTPUT_TIMELINE.PROMOTED",
+          "timeline" -> timeline,
+          "switch" -> Lsn.format(switch),
+          "end" -> Lsn.format(end.get)
+        )
       case Some(switch) if !Lsn.isBelow(switch, start) => kept :+ timeline
       case Some(switch) =>
         throw new SourceException(

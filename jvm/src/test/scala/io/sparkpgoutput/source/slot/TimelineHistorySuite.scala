@@ -14,10 +14,15 @@ class TimelineHistorySuite extends AnyFunSuite {
       |  4  16/C0000000
       |""".stripMargin
 
-  private def accepted(history: TimelineHistory, kept: Seq[Int], start: String) = {
+  private def accepted(
+      history: TimelineHistory,
+      kept: Seq[Int],
+      start: String,
+      end: Option[String] = None
+  ) = {
     var timelines = Seq.empty[Int]
     val failed = failure {
-      timelines = SlotChecks.timeline(history, 5, kept, lsn(start))
+      timelines = SlotChecks.timeline(history, 5, kept, lsn(start), end.map(lsn))
     }
     failed.toLeft(timelines)
   }
@@ -35,6 +40,14 @@ class TimelineHistorySuite extends AnyFunSuite {
     assert(accepted(history, Seq(1, 2), "16/B0000000") == Right(Seq(1, 2, 5)))
     // There were several failovers, each after all that was read.
     assert(accepted(history, Seq(1), "16/90000000") == Right(Seq(1, 5)))
+  }
+
+  test("a batch goes on after a promotion only if both timelines have all of it") {
+    val history = TimelineHistory.parse(content)
+    assert(accepted(history, Seq(4), "16/B0000000", Some("16/C0000000")) == Right(Seq(4, 5)))
+    val (condition, text) =
+      accepted(history, Seq(4), "16/B0000000", Some("16/C0000001")).swap.toOption.get
+    assert(condition == "PGOUTPUT_TIMELINE" && text.contains("Start the query again."), text)
   }
 
   test("a timeline that lacks what was read is an error") {
