@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types.StructField
 
-import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{DecodedTuple, EncodedTuple, TupleCells}
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, TextBuffer, ValueWriter}
@@ -83,26 +82,6 @@ object TupleReader {
 
   private def oid(typeIds: ArrayData, index: Int): Long =
     if (typeIds.isNullAt(index)) 0L else typeIds.getLong(index)
-}
-
-/**
- * Reads a tuple of a message as a row, without a struct of its cells in between. Not thread-safe.
- *
- * @param field the field of the tuple: key, old or new
- */
-final class MessageRowReader(decoder: MessageDecoder, field: Int, converter: RowConverter) {
-  private val cells = new EncodedTuple
-
-  /** Reads the row, which the next one overwrites. Returns null if the message has no such tuple. */
-  def read(message: Array[Byte], context: Int): UnsafeRow =
-    row(decoder.decode(message, context))
-
-  /** Reads the row, but also returns null if the message is malformed. */
-  def readOrNull(message: Array[Byte], context: Int): UnsafeRow =
-    row(decoder.decodeOrNull(message, context))
-
-  private def row(decoded: UnsafeRow): UnsafeRow =
-    if (decoded == null || !decoder.cells(field, cells)) null else converter.row(cells)
 }
 
 /**

@@ -127,13 +127,10 @@ case class DecodeError(data: Expression, inStream: Expression, encoding: TextEnc
 
   override def dataType: DataType = StringType
 
-  override type Decoder = MessageDecoder
-  override protected def decoderClass: Class[MessageDecoder] = classOf[MessageDecoder]
-  override def newDecoder(): MessageDecoder =
-    new MessageDecoder(encoding, FieldSelection.Nothing)
-  override protected def method: String = "errorOrNull"
-  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
-    decoder.errorOrNull(message, context)
+  override def newReader(): MessageFunction = {
+    val decoder = new MessageDecoder(encoding, FieldSelection.Nothing)
+    decoder.errorOrNull(_, _)
+  }
 
   override def prettyName: String = "pgoutput_error"
   override protected def call(show: Expression => String): String =
