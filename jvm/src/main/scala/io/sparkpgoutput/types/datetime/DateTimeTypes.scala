@@ -20,27 +20,20 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   override def sparkType(modifier: Int): DataType = if (zoned) TimestampType else TimestampNTZType
   override def readsUnknown(target: DataType): Boolean = target == sparkType(-1)
 
-  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = {
-    def offsets = new ZoneOffsets(options.timeZone)
-    val reader = new Reader(if (zoned) offsets else null)
-    Option(target match {
-      case TimestampType if !zoned =>
-        new TimestampConversion(reader, options.infinity) {
-          private val zone = offsets
-          override protected def convert(value: Long): Long = value - zone.ofLocal(value)
-        }
-      case TimestampNTZType if zoned =>
-        new TimestampConversion(reader, options.infinity) {
-          private val zone = offsets
-          override protected def convert(value: Long): Long = value + zone.ofUtc(value)
-        }
-      case TimestampType | TimestampNTZType =>
-        new TimestampConversion(reader, options.infinity) {
-          override protected def convert(value: Long): Long = value
-        }
-      case _ => null
-    })
-  }
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    Option.when(target == TimestampType || target == TimestampNTZType) {
+      val moves = target != sparkType(-1)
+      val zone = if (zoned || moves) new ZoneOffsets(options.timeZone) else null
+      val reader = new Reader(if (zoned) zone else null)
+      new DateTimeConversion(reader, MICROS_PER_DAY, options.infinity) {
+        override protected def convert(value: Long): Long =
+          if (!moves) value
+          else if (zoned) value + zone.ofUtc(value)
+          else value - zone.ofLocal(value)
+
+        override protected def put(value: Long, out: ValueWriter): Unit = out.write(value)
+      }
+    }
 
   override def printer(options: ConversionOptions): Printer = new Printer {
     private val zone = new ZoneOffsets(options.printedTimeZone)
@@ -83,11 +76,6 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
 object PgTimestamp {
   val Timestamp = new PgTimestamp("timestamp", zoned = false)
   val Timestamptz = new PgTimestamp("timestamptz", zoned = true)
-}
-
-abstract private class TimestampConversion(reader: LongReader, infinity: InfinityMode)
-    extends DateTimeConversion(reader, MICROS_PER_DAY, infinity) {
-  final override protected def put(value: Long, out: ValueWriter): Unit = out.write(value)
 }
 
 /**
