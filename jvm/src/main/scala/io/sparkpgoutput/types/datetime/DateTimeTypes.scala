@@ -30,8 +30,6 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
           if (!moves) value
           else if (zoned) value + zone.ofUtc(value)
           else value - zone.ofLocal(value)
-
-        override protected def put(value: Long, out: ValueWriter): Unit = out.write(value)
       }
     }
 
@@ -90,10 +88,7 @@ object PgDate extends PgType("date") {
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == DateType)(
-      new DateTimeConversion(newReader(), unitsPerDay = 1, options.infinity) {
-        override protected def convert(value: Long): Long = value
-        override protected def put(value: Long, out: ValueWriter): Unit = out.write(value.toInt)
-      }
+      new DateTimeConversion(newReader(), unitsPerDay = 1, options.infinity)
     )
 
   override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
@@ -158,7 +153,7 @@ object PgTime {
  * @param reader gives the units since 2000-01-01, or an [[InfiniteValue]]
  * @param unitsPerDay 1 for dates, the microseconds of a day for timestamps
  */
-abstract class DateTimeConversion(
+class DateTimeConversion(
     reader: LongReader,
     unitsPerDay: Long,
     infinity: InfinityMode
@@ -167,11 +162,8 @@ abstract class DateTimeConversion(
   private val first = unixEpoch + LocalDate.of(1, 1, 1).toEpochDay * unitsPerDay
   private val last = unixEpoch + LocalDate.of(10000, 1, 1).toEpochDay * unitsPerDay - 1
 
-  /** Converts a finite value to Spark's. Both values count from 2000-01-01. */
-  protected def convert(value: Long): Long
-
-  /** Writes Spark's value, which counts from 1970-01-01. */
-  protected def put(value: Long, out: ValueWriter): Unit
+  /** Converts a finite value to Spark's, unless both are the same. Both count from 2000-01-01. */
+  protected def convert(value: Long): Long = value
 
   final override def write(value: Long, out: ValueWriter): Unit =
     if (value == InfiniteValue.Begin) writeInfinite(first, out)
@@ -180,9 +172,9 @@ abstract class DateTimeConversion(
       val converted = convert(value)
       if (converted < first) throw new InvalidValue("is before the year 1", "use STRING")
       if (converted > last) throw new InvalidValue("is after the year 9999", "use STRING")
-      put(converted - unixEpoch, out)
+      out.write(converted - unixEpoch)
     }
 
   private def writeInfinite(nearest: Long, out: ValueWriter): Unit =
-    if (InfiniteValue.isClamped(infinity, out)) put(nearest - unixEpoch, out)
+    if (InfiniteValue.isClamped(infinity, out)) out.write(nearest - unixEpoch)
 }

@@ -119,11 +119,11 @@ object IntervalConversion {
           refuse("has days or time", if (interval.months == 0) DayTime.sql else "STRING")
         }
         if (interval.months % unit != 0) refuse(s"is finer than ${target.sql}", YearMonth.sql)
-        out.write(interval.months)
+        out.write(interval.months.toLong)
       }
 
       override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
-        out.write((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit)
+        out.write(((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit).toLong)
     }
 
   /** Spark's value has microseconds. A day has 24 hours. */

@@ -17,51 +17,31 @@ object NumberConversion {
 
   def of(reader: LongReader, target: DataType): Option[Conversion] =
     Option(target match {
-      case ByteType =>
+      case ByteType | ShortType | IntegerType | LongType =>
         new LongConversion(reader) {
+          private val greatest = -1L >>> 65 - 8 * target.defaultSize
+
           override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toByte, value, target)
-            out.write(value.toByte)
-          }
-        }
-      case ShortType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toShort, value, target)
-            out.write(value.toShort)
-          }
-        }
-      case IntegerType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toInt, value, target)
-            out.write(value.toInt)
-          }
-        }
-      case LongType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit =
+            if (value > greatest || value < -greatest - 1) throw outOfRange(value, target)
             out.write(value)
-        }
-      case FloatType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            keep(isExact(value, BitsOfFloat), value, target)
-            out.write(value.toFloat)
           }
         }
-      case DoubleType =>
+      case FloatType | DoubleType =>
         new LongConversion(reader) {
+          private val isFloat = target == FloatType
+          private val bits = if (isFloat) BitsOfFloat else BitsOfDouble
+
           override def write(value: Long, out: ValueWriter): Unit = {
-            keep(isExact(value, BitsOfDouble), value, target)
-            out.write(value.toDouble)
+            if (!isExact(value, bits)) throw inexact(value, target)
+            if (isFloat) out.write(value.toFloat) else out.write(value.toDouble)
           }
         }
       case decimal: DecimalType =>
         new LongConversion(reader) {
           override def write(value: Long, out: ValueWriter): Unit = {
             val number = Decimal(value)
-            require(number.changePrecision(decimal.precision, decimal.scale), value, target)
+            val fits = number.changePrecision(decimal.precision, decimal.scale)
+            if (!fits) throw outOfRange(value, target)
             out.write(number, decimal.precision, decimal.scale)
           }
         }
@@ -76,14 +56,10 @@ object NumberConversion {
     value == 0 || 64 - java.lang.Long.numberOfLeadingZeros(math.abs(value)) -
       java.lang.Long.numberOfTrailingZeros(value) <= bits
 
-  private def keep(isExact: Boolean, value: Long, target: DataType): Unit =
-    if (!isExact) throw new InvalidValue(
-      s"has more digits than ${target.sql} keeps",
-      if (target == FloatType && this.isExact(value, BitsOfDouble)) "use DOUBLE" else "use BIGINT"
-    )
-
-  private def require(fits: Boolean, value: Long, target: DataType): Unit =
-    if (!fits) throw outOfRange(value, target)
+  private def inexact(value: Long, target: DataType) = new InvalidValue(
+    s"has more digits than ${target.sql} keeps",
+    if (target == FloatType && isExact(value, BitsOfDouble)) "use DOUBLE" else "use BIGINT"
+  )
 
   private def outOfRange(value: Long, target: DataType): InvalidValue = {
     val wider =
