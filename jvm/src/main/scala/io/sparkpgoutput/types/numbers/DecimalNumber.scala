@@ -59,6 +59,15 @@ final class DecimalNumber {
       }
     }
 
+  /** Drops so many zeros at the end of the significand. Returns false, without a change, if it has fewer. */
+  def dropZeros(count: Int): Boolean = count <= PowersOfTen.Greatest && {
+    val divisor = PowersOfTen(count)
+    val quotient = java.lang.Long.divideUnsigned(significand, divisor)
+    val isExact = quotient * divisor == significand
+    if (isExact) { significand = quotient; exponent += count }
+    isExact
+  }
+
   /** The number of digits before the point. It is less than 1 for a number less than 1. */
   def integerDigits: Int = if (significand == 0) 0 else PowersOfTen.digits(significand) + exponent
 

@@ -103,15 +103,13 @@ final class IntegralReader(reader: DecimalReader) extends LongReader {
     val exponent = number.exponent
     val significand = number.significand
     if (significand == 0 && number.finite) 0
-    else if (!number.finite || number.more > 0 || exponent < -PowersOfTen.Greatest) throw refused
+    else if (!number.finite || number.more > 0) throw refused
     else if (exponent >= 0) {
       if (!PowersOfTen.hasDigits(significand, PowersOfTen.Greatest - exponent)) throw refused
       signed(significand * PowersOfTen(exponent))
     } else {
-      val divisor = PowersOfTen(-exponent)
-      val quotient = java.lang.Long.divideUnsigned(significand, divisor)
-      if (quotient * divisor != significand) throw refused
-      signed(quotient)
+      if (!number.dropZeros(-exponent)) throw refused
+      signed(number.significand)
     }
   }
 
@@ -161,12 +159,9 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType) extend
       if (!PowersOfTen.hasDigits(significand, precision - shift)) throw refused
       write(significand, shift, out)
     } else {
-      if (shift < -PowersOfTen.Greatest) throw refused
-      val divisor = PowersOfTen(-shift)
-      val quotient = java.lang.Long.divideUnsigned(significand, divisor)
-      if (quotient * divisor != significand) throw refused
-      if (!PowersOfTen.hasDigits(quotient, precision)) throw refused
-      write(quotient, 0, out)
+      if (!number.dropZeros(-shift)) throw refused
+      if (!PowersOfTen.hasDigits(number.significand, precision)) throw refused
+      write(number.significand, 0, out)
     }
   }
 

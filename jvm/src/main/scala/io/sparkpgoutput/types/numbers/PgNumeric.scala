@@ -113,12 +113,8 @@ object NumericBinary extends DecimalReader {
   /** Drops the zeros that fill the last digit in base 10000. */
   private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
     val unprinted = -number.exponent - scale
-    if (unprinted > 0 && number.significand != 0) {
-      val divisor = PowersOfTen(unprinted)
-      val quotient = java.lang.Long.divideUnsigned(number.significand, divisor)
-      if (quotient * divisor != number.significand) throw InvalidValue.malformed(Name)
-      number.significand = quotient
-      number.exponent = -scale
+    if (unprinted > 0 && number.significand != 0 && !number.dropZeros(unprinted)) {
+      throw InvalidValue.malformed(Name)
     }
   }
 
