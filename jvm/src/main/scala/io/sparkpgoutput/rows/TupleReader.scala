@@ -92,8 +92,9 @@ object TupleReader {
 final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   import rowSchema.{failFast, rowType, schema, types}
 
+  final private val FirstSize = 256
   private val ordinals = rowSchema.required.toArray
-  private val writer = new UnsafeRowWriter(ordinals.length, RowConverter.FirstSize)
+  private val writer = new UnsafeRowWriter(ordinals.length, FirstSize)
   private val readers: Array[CellReader] =
     rowSchema.conversions(typeIds).fold(
       problem =>
@@ -140,10 +141,6 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   }
 }
 
-private object RowConverter {
-  private val FirstSize = 256
-}
-
 /** Reads the cells of one column and writes them to one member of a row. Not thread-safe. */
 final class CellReader(
     field: StructField,
@@ -186,20 +183,18 @@ final class CellReader(
   private def value(cells: TupleCells, isText: Boolean): String = {
     val text =
       if (isText) {
-        val size = math.min(cells.to - cells.from, 4 * CellReader.ShownSize + 4)
+        val size = math.min(cells.to - cells.from, 4 * ShownSize + 4)
         new String(cells.bytes, cells.from, size, StandardCharsets.UTF_8)
       } else {
         val shown = new TextBuffer
         shown.add("\\x")
-        shown.hex(cells.bytes, cells.from, math.min(cells.to, cells.from + CellReader.ShownSize))
+        shown.hex(cells.bytes, cells.from, math.min(cells.to, cells.from + ShownSize))
         shown.toString
       }
-    val isCut = text.codePointCount(0, text.length) > CellReader.ShownSize
-    if (isCut) s"'${text.substring(0, text.offsetByCodePoints(0, CellReader.ShownSize))}…'"
+    val isCut = text.codePointCount(0, text.length) > ShownSize
+    if (isCut) s"'${text.substring(0, text.offsetByCodePoints(0, ShownSize))}…'"
     else s"'$text'"
   }
-}
 
-private object CellReader {
-  private val ShownSize = 100
+  final private val ShownSize = 100
 }

@@ -60,12 +60,10 @@ object PgXml extends PgType("xml") {
  * @see `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
  */
 object PgTsVector extends PgType("tsvector") {
-  private val LeastBytes = 3
-
   override def printer(options: ConversionOptions): Printer = {
     val lexeme = new Lexeme(name, options.encoding)
     Printer.of(name) { (binary, out) =>
-      out.list(binary.count(LeastBytes), ' ') {
+      out.list(binary.count(leastBytes = 3), ' ') {
         val text = lexeme.read(binary)
         out.add(text.bytes, 0, text.size)
         printPositions(binary, out)
@@ -126,7 +124,7 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
     depth = 0
     priority = 0
     rightOfPhrase = false
-    var left = binary.count(LeastBytes)
+    var left = binary.count(leastBytes = 2)
     var complete = left == 0
     while (left > 0) {
       if (complete) throw malformed
@@ -233,8 +231,6 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
 }
 
 private object TsQueryPrinter {
-  private val LeastBytes = 2
-
   // `src/include/tsearch/ts_type.h`
   final private val Not = 1
   final private val And = 2

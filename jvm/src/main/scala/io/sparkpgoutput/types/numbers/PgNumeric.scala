@@ -189,7 +189,9 @@ object NumericBinary extends DecimalReader {
  * @param conversion reads numerics as STRING
  */
 final class NumericVariant(conversion: Conversion) extends VariantValue(StringType, conversion) {
-  import NumericVariant._
+
+  /** A sign, a zero, the point, and the digits after it. */
+  private val MostCharacters = 3 + DecimalType.MAX_SCALE
 
   override protected def append(row: UnsafeRow, builder: VariantBuilder): Unit = {
     // A longer text does not fit, and BigDecimal would take long to read it.
@@ -205,10 +207,4 @@ final class NumericVariant(conversion: Conversion) extends VariantValue(StringTy
 
   private def notDecimal(number: String) =
     new InvalidValue(s"has $number, which no decimal in VARIANT can be", "use ARRAY<STRING>")
-}
-
-private object NumericVariant {
-
-  /** A sign, a zero, the point, and the digits after it. */
-  final val MostCharacters = 3 + DecimalType.MAX_SCALE
 }
