@@ -142,9 +142,8 @@ final private class RangePrinter(typeName: String, bound: Printer) extends Print
   }
 
   private def printBound(out: TextBuffer): Unit = {
-    val at = reader.take(reader.int32())
     text.clear()
-    bound.print(reader.bytes, at, reader.position, text)
+    reader.print(bound, text)
     TextField.print(text, "\"\\()[],", out)
   }
 }
@@ -181,10 +180,7 @@ final class PgMultirange(name: String, range: PgType) extends PgType(name) {
     Printer.of(name) { (reader, out) =>
       val ranges = reader.count(5)
       out.add('{')
-      out.list(ranges, ',') {
-        val at = reader.take(reader.int32())
-        printer.print(reader.bytes, at, reader.position, out)
-      }
+      out.list(ranges, ',')(reader.print(printer, out))
       out.add('}')
     }
   }
