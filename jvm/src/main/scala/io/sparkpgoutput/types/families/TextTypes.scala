@@ -27,16 +27,13 @@ object PgXml extends PgType("xml") {
 
   override def printer(options: ConversionOptions): Printer = {
     val text = new EncodedText(options.encoding)
+    val declared = new TextBuffer
     if (options.encoding.isUtf8) text
     else
-      new Printer {
-        private val declared = new TextBuffer
-
-        override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-          declared.clear()
-          text.print(bytes, from, to, declared)
-          out.add(withoutEncoding(declared.toString))
-        }
+      (bytes, from, to, out) => {
+        declared.clear()
+        text.print(bytes, from, to, declared)
+        out.add(withoutEncoding(declared.toString))
       }
   }
 
@@ -199,12 +196,7 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
     case And                     => prepend(" & ")
     case Or                      => prepend(" | ")
     case Phrase if distance == 1 => prepend(" <-> ")
-    case Phrase =>
-      part.clear()
-      part.add(" <")
-      part.number(distance.toLong)
-      part.add("> ")
-      prepend()
+    case Phrase                  => prepend(s" <$distance> ")
   }
 
   private def push(operator: Int): Unit = {
