@@ -29,8 +29,30 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
       case _ => None
     }
 
-  override def printer(options: ConversionOptions): Printer =
-    new RangePrinter(name, subtype.printer(options))
+  override def printer(options: ConversionOptions): Printer = {
+    import RangeFlags._
+
+    val bound = subtype.printer(options)
+    val text = new TextBuffer
+
+    def printBound(reader: BinaryReader, out: TextBuffer): Unit = {
+      text.clear()
+      reader.print(bound, text)
+      TextField.print(text, "\"\\()[],", out)
+    }
+
+    Printer.of(name) { (reader, out) =>
+      val flags = RangeFlags.read(name, reader)
+      if ((flags & EmptyFlag) != 0) out.add("empty")
+      else {
+        out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')
+        if ((flags & NoLowerFlag) == 0) printBound(reader, out)
+        out.add(',')
+        if ((flags & NoUpperFlag) == 0) printBound(reader, out)
+        out.add(if ((flags & UpperInclusiveFlag) != 0) ']' else ')')
+      }
+    }
+  }
 }
 
 object PgRange {
@@ -118,34 +140,6 @@ final private class RangeConversion(
   }
 
   private def malformed = InvalidValue.malformed(typeName)
-}
-
-/** Prints ranges as `range_out` does. */
-final private class RangePrinter(typeName: String, bound: Printer) extends Printer {
-  import RangeFlags._
-
-  private val reader = new BinaryReader(typeName)
-  private val text = new TextBuffer
-
-  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-    reader.start(bytes, from, to)
-    val flags = RangeFlags.read(typeName, reader)
-    if ((flags & EmptyFlag) != 0) out.add("empty")
-    else {
-      out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')
-      if ((flags & NoLowerFlag) == 0) printBound(out)
-      out.add(',')
-      if ((flags & NoUpperFlag) == 0) printBound(out)
-      out.add(if ((flags & UpperInclusiveFlag) != 0) ']' else ')')
-    }
-    reader.finish()
-  }
-
-  private def printBound(out: TextBuffer): Unit = {
-    text.clear()
-    reader.print(bound, text)
-    TextField.print(text, "\"\\()[],", out)
-  }
 }
 
 /** The flags of binary ranges: `src/include/utils/rangetypes.h`. */
