@@ -28,12 +28,11 @@ object NumberConversion {
         }
       case FloatType | DoubleType =>
         new LongConversion(reader) {
-          private val isFloat = target == FloatType
-          private val bits = if (isFloat) BitsOfFloat else BitsOfDouble
+          private val bits = if (target == FloatType) BitsOfFloat else BitsOfDouble
 
           override def write(value: Long, out: ValueWriter): Unit = {
             if (!isExact(value, bits)) throw inexact(value, target)
-            if (isFloat) out.write(value.toFloat) else out.write(value.toDouble)
+            out.write(value.toDouble)
           }
         }
       case decimal: DecimalType =>
@@ -250,6 +249,6 @@ final class DoubleConversion(reader: DecimalReader, target: DataType) extends Co
       val remedy = if (isFloat) "use DOUBLE or STRING" else "use STRING"
       throw new InvalidValue(s"is out of range for ${target.sql}", remedy)
     }
-    if (isFloat) out.write(value.toFloat) else out.write(value)
+    out.write(value)
   }
 }
