@@ -23,10 +23,11 @@ final class PgFloat private (
     Option.when(target == default || target == DoubleType)(new FloatConversion)
 
   final private class FloatConversion extends Conversion {
+    private val decimal = new DecimalText(name)
     private val number = new DecimalNumber
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      DecimalText.read(name, bytes, from, to, number)
+      decimal.read(bytes, from, to, number)
       val value = format.nearest(number, bytes, from, to)
       if (value.isInfinite && number.finite) throw InvalidValue.malformed(name)
       out.write(value)

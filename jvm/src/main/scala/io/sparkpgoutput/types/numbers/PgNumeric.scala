@@ -65,8 +65,10 @@ object NumericBinary extends DecimalReader {
   /** A number with so many decimal digits has room for one more digit in base 10000. */
   final private val Room = DecimalNumber.MostDigits - 4
 
+  private val decimal = new DecimalText(Name)
+
   override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
-    DecimalText.read(Name, bytes, from, to, number)
+    decimal.read(bytes, from, to, number)
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
     val digits = checkHeader(bytes, from, to)
