@@ -12,22 +12,52 @@ sealed abstract class FieldSelection {
   import FieldSelection._
 
   /** Returns the parts that at least one of both selects. */
-  def and(other: FieldSelection): FieldSelection
+  final def and(other: FieldSelection): FieldSelection = (this, other) match {
+    case (Nothing, selected)                => selected
+    case (selected, Nothing)                => selected
+    case (Presence, elements: Elements)     => elements
+    case (elements: Elements, Presence)     => elements
+    case (Elements(some), Elements(others)) => Elements(some ++ others)
+    case (Fields(parts, cells), Fields(others, otherCells)) =>
+      val all = others.foldLeft(parts) { case (found, (name, part)) =>
+        found.updated(name, found.get(name).fold(part)(_.and(part)))
+      }
+      Fields(all, cells || otherCells)
+    case _ => All
+  }
 
   /** Returns the part of a member. The query must use this member. */
-  def of(member: String): FieldSelection
+  final def of(member: String): FieldSelection = this match {
+    case Fields(parts, _) => parts.getOrElse(member, Presence)
+    case Elements(_)      => All
+    case same             => same
+  }
 
   /**
    * Returns whether this selects all of a value. Only structs and the texts of tuples have parts.
    */
-  def isAll(dataType: DataType): Boolean
+  final def isAll(dataType: DataType): Boolean = this match {
+    case All => true
+    case Fields(parts, cells) =>
+      !cells && structOf(dataType).forall(
+        _.forall(member => parts.get(member.name).exists(_.isAll(member.dataType)))
+      )
+    case _ => false
+  }
 
   /**
    * Returns the members of a struct that are written, with the part of each. If a query only asks
    * whether the struct is NULL, the struct keeps its first member, because a struct without members
    * cannot be written to a file or sent to Python.
    */
-  def members(struct: StructType): Seq[(StructField, FieldSelection)]
+  final def members(struct: StructType): Seq[(StructField, FieldSelection)] = this match {
+    case Nothing => Nil
+    case Fields(parts, cells) =>
+      val named = struct.flatMap(member => parts.get(member.name).map(member -> _))
+      val found = if (cells) named :+ (StructField(CellsName, BinaryType) -> All) else named
+      if (found.isEmpty) struct.take(1).map(_ -> Presence) else found
+    case _ => struct.map(_ -> All)
+  }
 
   /** The type of what is written. */
   final def prune(dataType: DataType): DataType = dataType match {
@@ -61,21 +91,10 @@ sealed abstract class FieldSelection {
 object FieldSelection {
 
   /** All of it. */
-  case object All extends FieldSelection {
-    override def and(other: FieldSelection): FieldSelection = this
-    override def of(member: String): FieldSelection = this
-    override def isAll(dataType: DataType): Boolean = true
-    override def members(struct: StructType): Seq[(StructField, FieldSelection)] =
-      struct.map(_ -> All)
-  }
+  case object All extends FieldSelection
 
   /** Nothing, not even whether it is NULL. */
-  case object Nothing extends FieldSelection {
-    override def and(other: FieldSelection): FieldSelection = other
-    override def of(member: String): FieldSelection = this
-    override def isAll(dataType: DataType): Boolean = false
-    override def members(struct: StructType): Seq[(StructField, FieldSelection)] = Nil
-  }
+  case object Nothing extends FieldSelection
 
   /**
    * Selects these members of a struct, or of each struct in an array, and a part of each member.
@@ -85,46 +104,13 @@ object FieldSelection {
    *   they are in the message. Typed rows are read from it.
    */
   final case class Fields(parts: Map[String, FieldSelection], cells: Boolean = false)
-      extends FieldSelection {
-
-    override def and(other: FieldSelection): FieldSelection = other match {
-      case Fields(others, otherCells) =>
-        val all = others.foldLeft(parts) { case (found, (name, part)) =>
-          found.updated(name, found.get(name).fold(part)(_.and(part)))
-        }
-        Fields(all, cells || otherCells)
-      case Nothing => this
-      case other   => other.and(this)
-    }
-
-    override def of(member: String): FieldSelection = parts.getOrElse(member, Presence)
-
-    override def isAll(dataType: DataType): Boolean = !cells && structOf(dataType).forall(
-      _.forall(member => parts.get(member.name).exists(_.isAll(member.dataType)))
-    )
-
-    override def members(struct: StructType): Seq[(StructField, FieldSelection)] = {
-      val named = struct.flatMap(member => parts.get(member.name).map(member -> _))
-      val found = if (cells) named :+ (StructField(CellsName, BinaryType) -> All) else named
-      if (found.isEmpty) struct.take(1).map(_ -> Presence) else found
-    }
-  }
+      extends FieldSelection
 
   /**
    * Selects some elements of the texts of a tuple, and the number of elements. The other elements
    * may be NULL.
    */
-  final case class Elements(positions: Set[Int]) extends FieldSelection {
-    override def and(other: FieldSelection): FieldSelection = other match {
-      case Elements(others)   => Elements(positions ++ others)
-      case Presence | Nothing => this
-      case _                  => All
-    }
-    override def of(member: String): FieldSelection = All
-    override def isAll(dataType: DataType): Boolean = false
-    override def members(struct: StructType): Seq[(StructField, FieldSelection)] =
-      All.members(struct)
-  }
+  final case class Elements(positions: Set[Int]) extends FieldSelection
 
   /** Selects only whether the value is NULL. */
   val Presence: Fields = Fields(Map.empty)

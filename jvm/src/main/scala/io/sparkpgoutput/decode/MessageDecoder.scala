@@ -81,6 +81,10 @@ final class MessageDecoder(
   def decodeOrNull(message: Array[Byte], context: Int): UnsafeRow =
     if (message.length == 0 || read(message, context) != null) null else finishRow()
 
+  /** The row. A malformed message is an error with `failFast`, and gives null without. */
+  def decode(message: Array[Byte], context: Int, failFast: Boolean): UnsafeRow =
+    if (failFast) decode(message, context) else decodeOrNull(message, context)
+
   /** Returns what is wrong with the message, or null. */
   def errorOrNull(message: Array[Byte], context: Int): UTF8String = {
     val failure = if (message.length == 0) null else read(message, context)

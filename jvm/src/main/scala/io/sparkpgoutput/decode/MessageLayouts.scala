@@ -273,8 +273,6 @@ abstract class FieldDecoder(
     selection: FieldSelection,
     filter: MessageFilter
 ) {
-  import FieldDecoder._
-
   private val isUtf8 = encoding.isUtf8
 
   final protected val struct = new StructLayout(schema, selection)
@@ -319,7 +317,7 @@ abstract class FieldDecoder(
   /** Microseconds since 2000-01-01, to microseconds since 1970-01-01. */
   final protected def timestamp(field: Int): Unit = {
     val value = in.int64(field)
-    if (value > LastTimestamp) {
+    if (value > Long.MaxValue - PostgresEpoch.Micros) {
       val problem = "found %d, which is more than a TIMESTAMP holds"
       in.fail(field, null, problem, value, position = in.position - 8)
     }
@@ -373,8 +371,4 @@ abstract class FieldDecoder(
   /** Fails, because the byte that was read last is not valid there. */
   final protected def unexpected(field: Int, part: String, found: Int, wanted: String): Unit =
     in.fail(field, part, s"found %x, expected $wanted", found.toLong, position = in.position - 1)
-}
-
-private object FieldDecoder {
-  private val LastTimestamp = Long.MaxValue - PostgresEpoch.Micros
 }

@@ -64,10 +64,7 @@ abstract class TupleDecoder(
     }
     if (texts != null && in.ok) textElements(head, members.slot(head, TEXT), field, texts)
     if (binaryCells == 0) row.setNullMember(head, members, BINARY)
-    else if (members.slot(head, BINARY) >= 0) {
-      in.moveTo(firstCells(field))
-      binaryArray(field, head, members.slot(head, BINARY), columns)
-    }
+    else if (in.ok) binaryArray(field, head, members.slot(head, BINARY))
     if (members.cellsSlot(head) >= 0 && in.ok) {
       val start = firstCells(field) - TupleHead
       row.putBytes(head, members.cellsSlot(head), in.message, start, in.position - start)
@@ -167,16 +164,16 @@ abstract class TupleDecoder(
   }
 
   /** Reads cells again that have been checked, and writes the array of the binary ones. */
-  private def binaryArray(field: Int, tuple: Int, slot: Int, columns: Int): Unit = {
+  private def binaryArray(field: Int, tuple: Int, slot: Int): Unit = if (slot >= 0) {
+    val columns = columnCounts(field)
     val array = row.openArray(slot, columns)
+    cells(field, walked)
     var cell = 0
-    while (cell < columns && in.ok) {
-      val kind = in.uint8(field)
-      val size = if (kind == 't' || kind == 'b') in.length(field) else 0
-      if (kind == 'b') {
-        row.putBytes(array, row.elementSlot(array, columns, cell), in.message, in.position, size)
+    while (cell < columns) {
+      if (walked.goTo(cell) == 'b') {
+        val element = row.elementSlot(array, columns, cell)
+        row.putBytes(array, element, walked.bytes, walked.from, walked.to - walked.from)
       } else row.setNullElement(array, columns, cell)
-      in.skip(size)
       cell += 1
     }
     row.closeNested(tuple, slot, array)

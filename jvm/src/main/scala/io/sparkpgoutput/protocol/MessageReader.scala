@@ -207,15 +207,13 @@ final class DecodeFailure(
       Option(part)
     ).flatten.mkString(", ")
     val where = if (place.isEmpty) "" else s" ($place)"
-    val shown = message.take(DecodeFailure.ExcerptBytes).map(byte => f"$byte%02x").mkString
-    val more = if (message.length > DecodeFailure.ExcerptBytes) "…" else ""
+    val shown = message.take(ExcerptBytes).map(byte => f"$byte%02x").mkString
+    val more = if (message.length > ExcerptBytes) "…" else ""
     s"$name at byte $at$where: ${problem.formatLocal(Locale.ROOT, found, wanted)}; " +
       s"message of ${message.length} bytes: $shown$more"
   }
-}
 
-object DecodeFailure {
-  private val ExcerptBytes = 32
+  final private val ExcerptBytes = 32
 }
 
 /** Reads integers as PostgreSQL sends them. The methods check the array's bounds only. */

@@ -8,24 +8,20 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The encoding that the server sent text in: its `client_encoding` when the messages were written.
- * Names, prefixes, gids, origins and text cells are in it.
+ * Names, prefixes, gids, origins and text cells are in it. Equal encodings make two decodes equal, and
+ * Spark evaluates equal expressions once.
+ *
+ * @param name the name that Java's charset has, of several names
  */
-final class TextEncoding private (val charset: Charset) extends Serializable {
+final case class TextEncoding private (name: String) {
   import TextEncoding._
 
   /** Java's charsets are not serializable. */
-  private def writeReplace: AnyRef = Named(charset.name)
+  @transient lazy val charset: Charset = Charset.forName(name)
 
-  val isUtf8: Boolean = charset == StandardCharsets.UTF_8
+  val isUtf8: Boolean = name == StandardCharsets.UTF_8.name
 
-  override def toString: String = charset.name
-
-  /** Equal encodings make two decodes equal, and Spark evaluates equal expressions once. */
-  override def equals(other: Any): Boolean = other match {
-    case encoding: TextEncoding => encoding.charset == charset
-    case _                      => false
-  }
-  override def hashCode: Int = charset.hashCode
+  override def toString: String = name
 
   /** The text in UTF-8; null if the bytes are not valid in this encoding. */
   def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
@@ -35,16 +31,12 @@ final class TextEncoding private (val charset: Charset) extends Serializable {
     } catch { case _: CharacterCodingException => null }
 
   private def corrected(text: String): String =
-    if (charset.name != EucJp) text
+    if (name != EucJp) text
     else text.map(character => EucJpCorrections.getOrElse(character, character))
 }
 
 object TextEncoding {
-  val Utf8: TextEncoding = new TextEncoding(StandardCharsets.UTF_8)
-
-  final private case class Named(charset: String) {
-    private def readResolve: AnyRef = new TextEncoding(Charset.forName(charset))
-  }
+  val Utf8: TextEncoding = new TextEncoding(StandardCharsets.UTF_8.name)
 
   private val EucJp = "x-eucJP-Open"
 
@@ -107,7 +99,7 @@ object TextEncoding {
   /** The encoding with this name of PostgreSQL's, or else of Java's. */
   def of(name: String): Option[TextEncoding] = {
     val charset = byName.getOrElse(clean(name), name)
-    Option.when(isCharset(charset))(new TextEncoding(Charset.forName(charset)))
+    Option.when(isCharset(charset))(new TextEncoding(Charset.forName(charset).name))
   }
 
   /** Keeps letters and digits, in lower case: PostgreSQL compares names of encodings so. */

@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types.StructField
 
-import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{DecodedTuple, EncodedTuple, TupleCells}
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, TextBuffer, ValueWriter}
@@ -86,26 +85,6 @@ object TupleReader {
 }
 
 /**
- * Reads a tuple of a message as a row, without a struct of its cells in between. Not thread-safe.
- *
- * @param field the field of the tuple: key, old or new
- */
-final class MessageRowReader(decoder: MessageDecoder, field: Int, converter: RowConverter) {
-  private val cells = new EncodedTuple
-
-  /** Reads the row, which the next one overwrites. Returns null if the message has no such tuple. */
-  def read(message: Array[Byte], context: Int): UnsafeRow =
-    row(decoder.decode(message, context))
-
-  /** Reads the row, but also returns null if the message is malformed. */
-  def readOrNull(message: Array[Byte], context: Int): UnsafeRow =
-    row(decoder.decodeOrNull(message, context))
-
-  private def row(decoded: UnsafeRow): UnsafeRow =
-    if (decoded == null || !decoder.cells(field, cells)) null else converter.row(cells)
-}
-
-/**
  * Reads tuples as rows. All tuples have columns of the same types. Not thread-safe.
  *
  * @param typeIds the oids of the columns' types, 0 for a type that is not known
@@ -113,8 +92,9 @@ final class MessageRowReader(decoder: MessageDecoder, field: Int, converter: Row
 final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   import rowSchema.{failFast, rowType, schema, types}
 
+  final private val FirstSize = 256
   private val ordinals = rowSchema.required.toArray
-  private val writer = new UnsafeRowWriter(ordinals.length, RowConverter.FirstSize)
+  private val writer = new UnsafeRowWriter(ordinals.length, FirstSize)
   private val readers: Array[CellReader] =
     rowSchema.conversions(typeIds).fold(
       problem =>
@@ -161,10 +141,6 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   }
 }
 
-private object RowConverter {
-  private val FirstSize = 256
-}
-
 /** Reads the cells of one column and writes them to one member of a row. Not thread-safe. */
 final class CellReader(
     field: StructField,
@@ -207,20 +183,18 @@ final class CellReader(
   private def value(cells: TupleCells, isText: Boolean): String = {
     val text =
       if (isText) {
-        val size = math.min(cells.to - cells.from, 4 * CellReader.ShownSize + 4)
+        val size = math.min(cells.to - cells.from, 4 * ShownSize + 4)
         new String(cells.bytes, cells.from, size, StandardCharsets.UTF_8)
       } else {
         val shown = new TextBuffer
         shown.add("\\x")
-        shown.hex(cells.bytes, cells.from, math.min(cells.to, cells.from + CellReader.ShownSize))
+        shown.hex(cells.bytes, cells.from, math.min(cells.to, cells.from + ShownSize))
         shown.toString
       }
-    val isCut = text.codePointCount(0, text.length) > CellReader.ShownSize
-    if (isCut) s"'${text.substring(0, text.offsetByCodePoints(0, CellReader.ShownSize))}…'"
+    val isCut = text.codePointCount(0, text.length) > ShownSize
+    if (isCut) s"'${text.substring(0, text.offsetByCodePoints(0, ShownSize))}…'"
     else s"'$text'"
   }
-}
 
-private object CellReader {
-  private val ShownSize = 100
+  final private val ShownSize = 100
 }

@@ -104,13 +104,19 @@ final class ValueWriter(val writer: UnsafeWriter, dataType: DataType, var ordina
   private val size = ValueWriter.elementSize(dataType)
 
   def write(value: Boolean): Unit = writer.write(ordinal, value)
-  def write(value: Byte): Unit = writer.write(ordinal, value)
-  def write(value: Short): Unit = writer.write(ordinal, value)
-  def write(value: Int): Unit = writer.write(ordinal, value)
-  def write(value: Long): Unit = writer.write(ordinal, value)
-  def write(value: Float): Unit = writer.write(ordinal, value)
-  def write(value: Double): Unit = writer.write(ordinal, value)
   def write(value: VariantVal): Unit = writer.write(ordinal, value)
+
+  /** Writes a number in as many bytes as Spark keeps it in: for example a BYTE, a DATE or a narrow DECIMAL. */
+  def write(value: Long): Unit = size match {
+    case 1 => writer.write(ordinal, value.toByte)
+    case 2 => writer.write(ordinal, value.toShort)
+    case 4 => writer.write(ordinal, value.toInt)
+    case _ => writer.write(ordinal, value)
+  }
+
+  /** Writes a DOUBLE, or a FLOAT that is exactly this number. */
+  def write(value: Double): Unit =
+    if (size == 4) writer.write(ordinal, value.toFloat) else writer.write(ordinal, value)
 
   /** Writes a string or binary. */
   def write(bytes: Array[Byte], from: Int, size: Int): Unit =

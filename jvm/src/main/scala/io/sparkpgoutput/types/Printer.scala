@@ -85,6 +85,12 @@ final class BinaryReader(typeName: String) {
     value
   }
 
+  /** Prints the next part, which its size precedes. */
+  def print(printer: Printer, out: TextBuffer): Unit = {
+    val from = take(int32())
+    printer.print(bytes, from, at, out)
+  }
+
   /** Checks that the value ends here. */
   def finish(): Unit = if (at != end) throw InvalidValue.malformed(typeName)
 }

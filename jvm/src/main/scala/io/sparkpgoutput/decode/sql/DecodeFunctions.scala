@@ -20,8 +20,6 @@ object DecodeFunctions {
       |      ignored for messages that cannot be there. If it is NULL or left out, the function
       |      infers it from the message."""
 
-  private def options(description: String) = s"options - a constant map:\n$description"
-
   private val Notes =
     """The whole message is checked, whichever fields the query uses. A call that the query does not
       |need may not be evaluated, as with every function of Spark. To check all messages, filter on
@@ -31,72 +29,53 @@ object DecodeFunctions {
       |WHERE data IS NULL.
       |"""
 
-  val decode: SqlFunction = new SqlFunction(
+  val decode: SqlFunction = function(
     "pgoutput_decode",
-    needed = 1,
-    most = 3,
-    FunctionDescription(
-      usage =
-        """(data[, in_stream[, options]]) - Decodes a message of PostgreSQL's logical replication
-        |  (plugin pgoutput, protocol versions 1 to 4) to a struct. A malformed message is an error with
-        |  the condition PGOUTPUT_MALFORMED_MESSAGE, or NULL with the mode PERMISSIVE.""",
-      arguments = Seq(Data, InStream, options(DecodeOptions.decode.describe)),
-      examples = Seq(
-        "_FUNC_(X'420000000001851440000303B0970EA19E0000030C').xid" -> Seq("780"),
-        "d.type, d.new.kinds, d.new.text FROM (SELECT _FUNC_(X'49000040104E0003740000000234326E75') AS d)" ->
-          Seq("INSERT\ttnu\t[\"42\",null,null]"),
-        "_FUNC_(X'490000030C000040104E0000', true).xid" -> Seq("780"),
-        "_FUNC_(X'4F00000000018514406EF6646500', NULL, map('encoding', 'LATIN1')).origin" ->
-          Seq("nöde"),
-        "_FUNC_(X'4500', NULL, map('mode', 'PERMISSIVE'))" -> Seq("NULL")
-      ),
-      note = Notes +
-        """
-        |LSNs are the 64 bits as a BIGINT. pg_lsn_format shows them as PostgreSQL does.""",
-      group = "misc_funcs"
-    )
+    usage =
+      """(data[, in_stream[, options]]) - Decodes a message of PostgreSQL's logical replication
+      |  (plugin pgoutput, protocol versions 1 to 4) to a struct. A malformed message is an error with
+      |  the condition PGOUTPUT_MALFORMED_MESSAGE, or NULL with the mode PERMISSIVE.""",
+    options = DecodeOptions.decode.describe,
+    examples = Seq(
+      "_FUNC_(X'420000000001851440000303B0970EA19E0000030C').xid" -> Seq("780"),
+      "d.type, d.new.kinds, d.new.text FROM (SELECT _FUNC_(X'49000040104E0003740000000234326E75') AS d)" ->
+        Seq("INSERT\ttnu\t[\"42\",null,null]"),
+      "_FUNC_(X'490000030C000040104E0000', true).xid" -> Seq("780"),
+      "_FUNC_(X'4F00000000018514406EF6646500', NULL, map('encoding', 'LATIN1')).origin" ->
+        Seq("nöde"),
+      "_FUNC_(X'4500', NULL, map('mode', 'PERMISSIVE'))" -> Seq("NULL")
+    ),
+    note = Notes +
+      """
+      |LSNs are the 64 bits as a BIGINT. pg_lsn_format shows them as PostgreSQL does."""
   )(decoded(_, DecodeOptions.decode))
 
-  val tryDecode: SqlFunction = new SqlFunction(
+  val tryDecode: SqlFunction = function(
     "try_pgoutput_decode",
-    needed = 1,
-    most = 3,
-    FunctionDescription(
-      usage =
-        """(data[, in_stream[, options]]) - Decodes a message of PostgreSQL's logical replication as
-        |  pgoutput_decode does, but returns NULL for a malformed message. It never fails.""",
-      arguments = Seq(Data, InStream, options(DecodeOptions.tryDecode.describe)),
-      examples = Seq("_FUNC_(X'45').type" -> Seq("STREAM_STOP"), "_FUNC_(X'4500')" -> Seq("NULL")),
-      note = Notes,
-      group = "misc_funcs"
-    )
+    usage =
+      """(data[, in_stream[, options]]) - Decodes a message of PostgreSQL's logical replication as
+      |  pgoutput_decode does, but returns NULL for a malformed message. It never fails.""",
+    options = DecodeOptions.tryDecode.describe,
+    examples = Seq("_FUNC_(X'45').type" -> Seq("STREAM_STOP"), "_FUNC_(X'4500')" -> Seq("NULL")),
+    note = Notes
   )(decoded(_, DecodeOptions.tryDecode))
 
-  val error: SqlFunction = new SqlFunction(
+  val error: SqlFunction = function(
     "pgoutput_error",
-    needed = 1,
-    most = 3,
-    FunctionDescription(
-      usage = """(data[, in_stream[, options]]) - Returns what is wrong with a message, or NULL if
-        |  pgoutput_decode decodes it. Use it to put malformed messages aside.""",
-      arguments = Seq(
-        Data,
-        InStream,
-        options(DecodeOptions.decode.describe) +
-          "\n          The mode is ignored: a malformed message is never an error."
-      ),
-      examples = Seq(
-        "_FUNC_(X'45')" -> Seq("NULL"),
-        "_FUNC_(X'49000040104E000174000000FF3432')" -> Seq(
-          "INSERT at byte 13 (new, column 1): need 255 bytes, got 2; message of 15 bytes: " +
-            "49000040104e000174000000ff3432"
-        )
-      ),
-      note =
-        """A NULL message, such as a tombstone of Kafka, is not malformed: the result is NULL. Find
-        |such messages with WHERE data IS NULL.""",
-      group = "misc_funcs"
-    )
+    usage = """(data[, in_stream[, options]]) - Returns what is wrong with a message, or NULL if
+      |  pgoutput_decode decodes it. Use it to put malformed messages aside.""",
+    options = DecodeOptions.decode.describe +
+      "\n          The mode is ignored: a malformed message is never an error.",
+    examples = Seq(
+      "_FUNC_(X'45')" -> Seq("NULL"),
+      "_FUNC_(X'49000040104E000174000000FF3432')" -> Seq(
+        "INSERT at byte 13 (new, column 1): need 255 bytes, got 2; message of 15 bytes: " +
+          "49000040104e000174000000ff3432"
+      )
+    ),
+    note =
+      """A NULL message, such as a tombstone of Kafka, is not malformed: the result is NULL. Find
+      |such messages with WHERE data IS NULL."""
   )(call =>
     DecodeError(
       message(call),
@@ -106,6 +85,18 @@ object DecodeFunctions {
   )
 
   val all: Seq[SqlFunction] = Seq(decode, tryDecode, error)
+
+  private def function(
+      name: String,
+      usage: String,
+      options: String,
+      examples: Seq[(String, Seq[String])],
+      note: String
+  )(replacement: CallArguments => Expression): SqlFunction = {
+    val arguments = Seq(Data, InStream, s"options - a constant map:\n$options")
+    val description = FunctionDescription(usage, arguments, examples, note, "misc_funcs")
+    new SqlFunction(name, needed = 1, most = 3, description)(replacement)
+  }
 
   private def decoded(call: CallArguments, options: OptionList[DecodeOptions]) =
     DecodeMessage(message(call), call.argument(1, BooleanType), call.options(2, options))
@@ -127,13 +118,10 @@ case class DecodeError(data: Expression, inStream: Expression, encoding: TextEnc
 
   override def dataType: DataType = StringType
 
-  override type Decoder = MessageDecoder
-  override protected def decoderClass: Class[MessageDecoder] = classOf[MessageDecoder]
-  override def newDecoder(): MessageDecoder =
-    new MessageDecoder(encoding, FieldSelection.Nothing)
-  override protected def method: String = "errorOrNull"
-  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
-    decoder.errorOrNull(message, context)
+  override def newReader(): MessageFunction = {
+    val decoder = new MessageDecoder(encoding, FieldSelection.Nothing)
+    decoder.errorOrNull(_, _)
+  }
 
   override def prettyName: String = "pgoutput_error"
   override protected def call(show: Expression => String): String =

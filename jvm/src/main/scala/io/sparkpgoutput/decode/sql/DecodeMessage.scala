@@ -40,21 +40,15 @@ case class DecodeMessage(
   /** Returns whether the decoder copies the text of tuples without a conversion. */
   def isUtf8: Boolean = options.encoding.isUtf8
 
-  override type Decoder = MessageDecoder
-  override protected def decoderClass: Class[MessageDecoder] = classOf[MessageDecoder]
-  override def newDecoder(): MessageDecoder =
-    new MessageDecoder(options.encoding, selection, filter)
-
   /**
    * Generated code passes on the row of the decoder itself, which the next message overwrites. Spark does
    * the same with strings that point into an input row: code that keeps a value copies it (see
    * `CodeGenerator.setColumn`).
    */
-  override protected def method: String = if (options.failFast) "decode" else "decodeOrNull"
-
-  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
-    if (options.failFast) decoder.decode(message, context)
-    else decoder.decodeOrNull(message, context)
+  override def newReader(): MessageFunction = {
+    val decoder = new MessageDecoder(options.encoding, selection, filter)
+    decoder.decode(_, _, options.failFast)
+  }
 
   override def prettyName: String =
     if (options.failFast) "pgoutput_decode" else "try_pgoutput_decode"
@@ -81,32 +75,72 @@ case class DecodeMessage(
     copy(data, inStream)
 }
 
+/** Reads messages, of which each comes with one of [[StreamContext]]. Generated code calls the method. */
+trait MessageFunction {
+  def apply(message: Array[Byte], context: Int): AnyRef
+}
+
 /**
  * Evaluates a function of a message. The argument `inStream` says whether the message is inside
  * a stream. If it is NULL, the decoder infers it. The result is NULL for a NULL message.
  */
-abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes {
+abstract class MessageEvaluator
+    extends ReaderExpression[MessageFunction](classOf[MessageFunction])
+    with ExpectsInputTypes {
 
   def data: Expression
   def inStream: Expression
 
-  /** The class that reads messages. */
-  type Decoder <: AnyRef
-  protected def decoderClass: Class[_ <: AnyRef]
-
-  /** Makes a decoder for one task. Generated code calls this method. */
-  def newDecoder(): Decoder
-
-  /** The method of a decoder that generated code calls, with the bytes and the context. */
-  protected def method: String
-
-  /** Calls that method, for interpreted evaluation. */
-  protected def apply(decoder: Decoder, message: Array[Byte], context: Int): Any
-
   final override def left: Expression = data
   final override def right: Expression = inStream
-  final override def nullable: Boolean = true
   final override def inputTypes: Seq[DataType] = Seq(BinaryType, BooleanType)
+
+  /** The arguments as the user wrote them. */
+  final protected def arguments: Seq[Expression] = data +: givenRight.toSeq
+
+  final override def eval(row: InternalRow): Any = {
+    val message = data.eval(row)
+    if (message == null) null
+    else {
+      val context = inStream.eval(row) match {
+        case known: Boolean => StreamContext.of(known)
+        case _              => StreamContext.UNKNOWN
+      }
+      reader.apply(message.asInstanceOf[Array[Byte]], context) match {
+        case row: UnsafeRow => row.copy() // the next message overwrites it
+        case other          => other
+      }
+    }
+  }
+
+  final override protected def genCall(
+      reader: String,
+      message: ExprCode,
+      known: ExprCode
+  ): String = {
+    val context = s"${known.isNull} ? ${StreamContext.UNKNOWN} : " +
+      s"${known.value} ? ${StreamContext.INSIDE} : ${StreamContext.OUTSIDE}"
+    s"(${CodeGenerator.javaType(dataType)}) $reader.apply(${message.value}, $context)"
+  }
+}
+
+/**
+ * Evaluates a function of SQL with a reader that keeps state from row to row. The result is NULL if the
+ * first argument is.
+ */
+abstract class ReaderExpression[Reader <: AnyRef](readerClass: Class[Reader])
+    extends BinaryExpression {
+
+  /** Makes a reader for one task. Generated code calls this method. */
+  def newReader(): Reader
+
+  /** The expression in generated code that calls the reader. The first argument is not NULL there. */
+  protected def genCall(reader: String, left: ExprCode, right: ExprCode): String
+
+  /** The call of the SQL function that this evaluates. */
+  protected def call(show: Expression => String): String
+
+  final override def nullable: Boolean = true
 
   /**
    * Tells Spark 4.2 and later not to evaluate this expression twice. There is no `override`, because
@@ -117,56 +151,38 @@ abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes 
   final override def sql: String = call(_.sql)
   override def toString: String = call(_.toString)
 
-  /** The call of the SQL function that this evaluates. */
-  protected def call(show: Expression => String): String
-
-  /** The arguments as the user wrote them, without an `in_stream` that is not known. */
-  final protected def arguments: Seq[Expression] = data +: Seq(inStream).filter {
+  /** The second argument; None if the user left it out. */
+  final protected def givenRight: Option[Expression] = Some(right).filter {
     case Literal(null, _) => false
     case _                => true
   }
 
   /**
-   * Each thread has its own decoder. Spark's `stateful` makes a copy of the expression for each of
+   * Each thread has its own reader. Spark's `stateful` makes a copy of the expression for each of
    * Spark's own projections. But other code may share the expression between threads and call
    * `eval`.
    */
-  @transient private lazy val decoders: ThreadLocal[Decoder] =
-    ThreadLocal.withInitial(() => newDecoder())
+  @transient private lazy val readers: ThreadLocal[Reader] =
+    ThreadLocal.withInitial(() => newReader())
 
-  final override def eval(row: InternalRow): Any = {
-    val message = data.eval(row)
-    if (message == null) null
-    else {
-      val context = inStream.eval(row) match {
-        case known: Boolean => StreamContext.of(known)
-        case _              => StreamContext.UNKNOWN
-      }
-      apply(decoders.get, message.asInstanceOf[Array[Byte]], context) match {
-        case row: UnsafeRow => row.copy() // the next message overwrites it
-        case other          => other
-      }
-    }
-  }
+  final protected def reader: Reader = readers.get
 
   final override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val evaluator = ctx.addReferenceObj("evaluator", this, classOf[MessageEvaluator].getName)
-    val decoder = ctx.addMutableState(
-      decoderClass.getName,
-      "decoder",
-      name => s"$name = (${decoderClass.getName}) $evaluator.newDecoder();"
+    val expression = ctx.addReferenceObj("expression", this, classOf[ReaderExpression[_]].getName)
+    val reader = ctx.addMutableState(
+      readerClass.getName,
+      "reader",
+      name => s"$name = (${readerClass.getName}) $expression.newReader();"
     )
-    val message = data.genCode(ctx)
-    val known = inStream.genCode(ctx)
+    val first = left.genCode(ctx)
+    val second = right.genCode(ctx)
     val resultType = CodeGenerator.javaType(dataType)
-    val context = s"${known.isNull} ? ${StreamContext.UNKNOWN} : " +
-      s"${known.value} ? ${StreamContext.INSIDE} : ${StreamContext.OUTSIDE}"
     ev.copy(code = code"""
-      ${message.code}
+      ${first.code}
       $resultType ${ev.value} = null;
-      if (!${message.isNull}) {
-        ${known.code}
-        ${ev.value} = $decoder.$method(${message.value}, $context);
+      if (!${first.isNull}) {
+        ${second.code}
+        ${ev.value} = ${genCall(reader, first, second)};
       }
       boolean ${ev.isNull} = ${ev.value} == null;""")
   }

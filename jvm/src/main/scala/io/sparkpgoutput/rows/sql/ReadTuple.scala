@@ -2,16 +2,20 @@ package io.sparkpgoutput.rows.sql
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.Block._
-import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types.{BinaryType, DataType, StructType}
 
-import io.sparkpgoutput.decode.sql.{DecodeMessage, MessageEvaluator}
+import io.sparkpgoutput.decode.sql.{
+  DecodeMessage,
+  MessageEvaluator,
+  MessageFunction,
+  ReaderExpression
+}
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.options.DecodeOptions
-import io.sparkpgoutput.protocol.MessageSchema
-import io.sparkpgoutput.rows.{MessageRowReader, RowConverter, RowSchema, TupleReader}
+import io.sparkpgoutput.protocol.{EncodedTuple, MessageSchema}
+import io.sparkpgoutput.rows.{RowConverter, RowSchema, TupleReader}
 
 /** An expression that gives a typed row of a tuple, with all columns or with those that are used. */
 trait TypedRow extends Expression {
@@ -39,71 +43,43 @@ trait TypedRow extends Expression {
  * @param typeIds the oids of the columns' types
  */
 case class ReadTuple(tuple: Expression, typeIds: Expression, rowSchema: RowSchema)
-    extends BinaryExpression
+    extends ReaderExpression[TupleReader](classOf[TupleReader])
     with TypedRow {
 
   override def left: Expression = tuple
   override def right: Expression = typeIds
-  override def nullable: Boolean = true
 
   override def withColumns(positions: Seq[Int]): ReadTuple =
     copy(rowSchema = rowSchema.copy(required = positions))
-
-  /** See `MessageEvaluator.expensive`. */
-  def expensive: Boolean = true
 
   /** The oids that are the same in each row; None if a column has them. */
   def constantTypeIds: Option[Seq[Long]] =
     Option.when(typeIds.foldable)(ReadTuple.oids(typeIds.eval(), rowSchema))
 
-  /** Makes a reader for one task. Generated code calls this method. */
-  def newReader(): TupleReader = new TupleReader(rowSchema)
-
-  /** See `MessageEvaluator.decoders`. */
-  @transient private lazy val readers: ThreadLocal[TupleReader] =
-    ThreadLocal.withInitial(() => newReader())
+  override def newReader(): TupleReader = new TupleReader(rowSchema)
 
   override def eval(row: InternalRow): Any = {
     def ids = typeIds.eval(row).asInstanceOf[ArrayData]
     tuple.eval(row) match {
-      case decoded: InternalRow => readers.get.read(decoded, ids).copy()
-      case cells: Array[Byte]   => readers.get.read(cells, ids).copy()
+      case decoded: InternalRow => reader.read(decoded, ids).copy()
+      case cells: Array[Byte]   => reader.read(cells, ids).copy()
       case _                    => null
     }
   }
 
   /** Generated code passes on the reader's own row, as `DecodeMessage` does. */
-  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val evaluator = ctx.addReferenceObj("evaluator", this, classOf[ReadTuple].getName)
-    val reader = ctx.addMutableState(
-      classOf[TupleReader].getName,
-      "tupleReader",
-      name => s"$name = $evaluator.newReader();"
-    )
+  override protected def genCall(reader: String, cells: ExprCode, ids: ExprCode): String = {
     val tupleClass = if (tuple.dataType == BinaryType) "byte[]" else "InternalRow"
-    val cells = tuple.genCode(ctx)
-    val ids = typeIds.genCode(ctx)
     val idsOrNull = s"${ids.isNull} ? null : (ArrayData) ${ids.value}"
-    ev.copy(code = code"""
-      ${cells.code}
-      InternalRow ${ev.value} = null;
-      if (!${cells.isNull}) {
-        ${ids.code}
-        ${ev.value} = $reader.read(($tupleClass) ${cells.value}, $idsOrNull);
-      }
-      boolean ${ev.isNull} = ${ev.value} == null;""")
+    s"$reader.read(($tupleClass) ${cells.value}, $idsOrNull)"
   }
 
-  override def sql: String = call(_.sql)
   override def toString: String =
-    call(_.toString) + (if (rowType == rowSchema.schema) "" else columnNames)
+    super.toString + (if (rowType == rowSchema.schema) "" else columnNames)
 
-  private def call(show: Expression => String): String = {
-    val known = Seq(typeIds).filter {
-      case Literal(null, _) => false
-      case _                => true
-    }
-    s"$prettyName(${(show(tuple) +: rowSchema.schema.toDDL +: known.map(show)).mkString(", ")})"
+  override protected def call(show: Expression => String): String = {
+    val arguments = show(tuple) +: rowSchema.schema.toDDL +: givenRight.map(show).toSeq
+    arguments.mkString(s"$prettyName(", ", ", ")")
   }
 
   override protected def withNewChildrenInternal(
@@ -141,21 +117,15 @@ case class DecodeTuple(
   override def withColumns(positions: Seq[Int]): DecodeTuple =
     copy(rowSchema = rowSchema.copy(required = positions))
 
-  override type Decoder = MessageRowReader
-  override protected def decoderClass: Class[MessageRowReader] = classOf[MessageRowReader]
-  override def newDecoder(): MessageRowReader = new MessageRowReader(
-    new MessageDecoder(options.encoding, FieldSelection.Nothing),
-    field,
-    new RowConverter(rowSchema, typeIds)
-  )
-
-  override protected def method: String = if (options.failFast) "read" else "readOrNull"
-  override protected def apply(
-      reader: MessageRowReader,
-      message: Array[Byte],
-      context: Int
-  ): Any =
-    if (options.failFast) reader.read(message, context) else reader.readOrNull(message, context)
+  override def newReader(): MessageFunction = {
+    val decoder = new MessageDecoder(options.encoding, FieldSelection.Nothing)
+    val cells = new EncodedTuple
+    val converter = new RowConverter(rowSchema, typeIds)
+    (message, context) => {
+      val decoded = decoder.decode(message, context, options.failFast)
+      if (decoded == null || !decoder.cells(field, cells)) null else converter.row(cells)
+    }
+  }
 
   override protected def call(show: Expression => String): String = {
     val decode = DecodeMessage(data, inStream, options)

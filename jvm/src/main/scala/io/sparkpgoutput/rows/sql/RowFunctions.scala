@@ -27,56 +27,52 @@ object RowFunctions {
       |      array or an element is NULL, the type is not known: text is read by the type in the schema."""
   )
 
-  private def arguments(options: OptionList[RowOptions]) =
-    Arguments :+ s"options - a constant map:\n${options.describe}"
-
   private val Notes =
     """The value of a column depends neither on other columns nor on the optimizer. Spark may not read
       |a column that the query does not use. If a value in such a column does not fit, this may or may
       |not be an error. To check every column, select the whole row, or count the rows for which
       |pgoutput_row(…) IS NULL. try_pgoutput_row never fails for a value."""
 
-  val row: SqlFunction = new SqlFunction(
+  val row: SqlFunction = function(
     "pgoutput_row",
-    needed = 2,
-    most = 4,
-    FunctionDescription(
-      usage =
-        """(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple, by position, as a
-        |  struct of the schema. A value that does not fit its type is an error with the condition
-        |  PGOUTPUT_INVALID_VALUE, or NULL with the mode PERMISSIVE.""",
-      arguments = arguments(RowOptions.row),
-      examples = Seq(
-        "_FUNC_(pgoutput_decode(X'49000040104E000374000000023432740000000431392E396E').new, 'id BIGINT, price DECIMAL(6,2), note STRING')" ->
-          Seq("{\"id\":42,\"price\":19.90,\"note\":null}"),
-        "_FUNC_(pgoutput_decode(X'49000040104E00016200000004000003E9').new, 'id INT', array(23))" ->
-          Seq("{\"id\":1001}"),
-        "_FUNC_(pgoutput_decode(X'49000040104E00017400000008696E66696E697479').new, 'due DATE', NULL, map('infinity', 'clamp'))" ->
-          Seq("{\"due\":9999-12-31}")
-      ),
-      note = Notes,
-      group = "struct_funcs"
+    RowOptions.row,
+    usage =
+      """(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple, by position, as a
+      |  struct of the schema. A value that does not fit its type is an error with the condition
+      |  PGOUTPUT_INVALID_VALUE, or NULL with the mode PERMISSIVE.""",
+    examples = Seq(
+      "_FUNC_(pgoutput_decode(X'49000040104E000374000000023432740000000431392E396E').new, 'id BIGINT, price DECIMAL(6,2), note STRING')" ->
+        Seq("{\"id\":42,\"price\":19.90,\"note\":null}"),
+      "_FUNC_(pgoutput_decode(X'49000040104E00016200000004000003E9').new, 'id INT', array(23))" ->
+        Seq("{\"id\":1001}"),
+      "_FUNC_(pgoutput_decode(X'49000040104E00017400000008696E66696E697479').new, 'due DATE', NULL, map('infinity', 'clamp'))" ->
+        Seq("{\"due\":9999-12-31}")
     )
-  )(read(_, RowOptions.row))
+  )
 
-  val tryRow: SqlFunction = new SqlFunction(
+  val tryRow: SqlFunction = function(
     "try_pgoutput_row",
-    needed = 2,
-    most = 4,
-    FunctionDescription(
-      usage = """(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple as a struct as
-        |  pgoutput_row does, but returns NULL for a value that does not fit its type.""",
-      arguments = arguments(RowOptions.tryRow),
-      examples = Seq(
-        "_FUNC_(pgoutput_decode(X'49000040104E00027400000002343274000000036E2F61').new, 'id BIGINT, price DECIMAL(6,2)')" ->
-          Seq("{\"id\":42,\"price\":null}")
-      ),
-      note = Notes,
-      group = "struct_funcs"
+    RowOptions.tryRow,
+    usage = """(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple as a struct as
+      |  pgoutput_row does, but returns NULL for a value that does not fit its type.""",
+    examples = Seq(
+      "_FUNC_(pgoutput_decode(X'49000040104E00027400000002343274000000036E2F61').new, 'id BIGINT, price DECIMAL(6,2)')" ->
+        Seq("{\"id\":42,\"price\":null}")
     )
-  )(read(_, RowOptions.tryRow))
+  )
 
   val all: Seq[SqlFunction] = Seq(row, tryRow)
+
+  private def function(
+      name: String,
+      options: OptionList[RowOptions],
+      usage: String,
+      examples: Seq[(String, Seq[String])]
+  ): SqlFunction = {
+    val arguments = Arguments :+ s"options - a constant map:\n${options.describe}"
+    val description = FunctionDescription(usage, arguments, examples, Notes, "struct_funcs")
+    new SqlFunction(name, needed = 2, most = 4, description)(read(_, options))
+  }
 
   /**
    * Returns the expression for a call. It reads the settings of the session now, during the

@@ -170,13 +170,10 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
   }
 
   private def checkBounds(bounds: Int): Unit = {
-    if (bounds != dimensions) throw malformed
-    var dimension = 0
-    while (dimension < dimensions) {
-      val size = upperBounds(dimension).toLong - lowerBounds(dimension) + 1
-      if (size != sizes(dimension)) throw malformed
-      dimension += 1
+    val fit = bounds == dimensions && (0 until dimensions).forall { dimension =>
+      upperBounds(dimension).toLong - lowerBounds(dimension) + 1 == sizes(dimension)
     }
+    if (!fit) throw malformed
   }
 
   /** Reads the whole text once to find the dimensions and their sizes. */

@@ -208,15 +208,13 @@ final class ArrayPrinter(
   }
 
   private def printBounds(out: TextBuffer): Unit = {
-    var dimension = 0
-    while (dimension < elements.dimensions) {
+    (0 until elements.dimensions).foreach { dimension =>
       val first = elements.lowerBounds(dimension).toLong
       out.add('[')
       out.number(first)
       out.add(':')
       out.number(first + elements.sizes(dimension) - 1)
       out.add(']')
-      dimension += 1
     }
     out.add('=')
   }

@@ -28,7 +28,34 @@ final class PgComposite(types: TypeLookup) extends PgType(PgComposite.Name) {
       case _ => None
     }
 
-  override def printer(options: ConversionOptions): Printer = new CompositePrinter(types, options)
+  override def printer(options: ConversionOptions): Printer = {
+    val printers = mutable.LongMap.empty[Printer]
+    val text = new TextBuffer
+
+    def newPrinter(oid: Long): Printer = {
+      val pgType = types.partByOid(oid)
+      val found = pgType.printer(options)
+      // Unknown types are not kept, because the bytes can name any number of them.
+      if (pgType.isKnown) printers(oid) = found
+      found
+    }
+
+    Printer.of(name) { (reader, out) =>
+      val fields = reader.count(8)
+      out.add('(')
+      out.list(fields, ',') {
+        val oid = reader.uint32()
+        val size = reader.int32()
+        if (size != -1) {
+          val at = reader.take(size)
+          text.clear()
+          printers.getOrElse(oid, newPrinter(oid)).print(reader.bytes, at, at + size, text)
+          TextField.print(text, "\"\\(),", out)
+        }
+      }
+      out.add(')')
+    }
+  }
 }
 
 private object PgComposite {
@@ -105,44 +132,6 @@ final private class CompositeConversion(
 
   private def otherLength(fields: String) =
     new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}", "use STRING")
-}
-
-final private class CompositePrinter(types: TypeLookup, options: ConversionOptions)
-    extends Printer {
-  private val reader = new BinaryReader(PgComposite.Name)
-  private val field = new TextBuffer
-  private val printers = mutable.LongMap.empty[Printer]
-
-  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-    reader.start(bytes, from, to)
-    val fields = reader.count(8)
-    out.add('(')
-    var index = 0
-    while (index < fields) {
-      if (index > 0) out.add(',')
-      val oid = reader.uint32()
-      val size = reader.int32()
-      if (size != -1) {
-        val at = reader.take(size)
-        field.clear()
-        printer(oid).print(bytes, at, at + size, field)
-        TextField.print(field, "\"\\(),", out)
-      }
-      index += 1
-    }
-    reader.finish()
-    out.add(')')
-  }
-
-  private def printer(oid: Long): Printer = printers.getOrElse(oid, newPrinter(oid))
-
-  private def newPrinter(oid: Long): Printer = {
-    val pgType = types.partByOid(oid)
-    val found = pgType.printer(options)
-    // Unknown types are not kept, because the bytes can name any number of them.
-    if (pgType.isKnown) printers(oid) = found
-    found
-  }
 }
 
 /** Writes a struct that is a member of a row or an element of an array. */

@@ -25,13 +25,9 @@ object PgHstore extends PgType("hstore") {
     case _                                     => None
   }
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    private val reader = new HstoreReader(options.encoding)
-
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      reader.fromBinary(bytes, from, to)
-      PgHstore.print(reader.pairs, out)
-    }
+  override def printer(options: ConversionOptions): Printer = {
+    val reader = new HstoreReader(options.encoding)
+    (bytes, from, to, out) => print(reader.fromBinary(bytes, from, to), out)
   }
 
   private def print(pairs: KeyValueBuffer, out: TextBuffer): Unit = {
@@ -59,31 +55,24 @@ final private class HstoreConversion(options: ConversionOptions) extends Convers
   private val reader = new HstoreReader(options.encoding)
   private val map = new StringMapWriter
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.fromText(bytes, from, to)
-    map.write(reader.pairs, out)
-  }
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    map.write(reader.fromText(bytes, from, to), out)
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.fromBinary(bytes, from, to)
-    map.write(reader.pairs, out)
-  }
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    map.write(reader.fromBinary(bytes, from, to), out)
 }
 
-/** Reads the pairs of an hstore. An instance reads one value after another. */
+/** Reads the pairs of an hstore. The pairs of the next value overwrite them. */
 final class HstoreReader(encoding: TextEncoding) {
-  import HstoreReader._
-
   private val binary = new BinaryReader(PgHstore.name)
   private val text = new EncodedText(encoding)
-
-  val pairs = new KeyValueBuffer
+  private val pairs = new KeyValueBuffer
 
   /** Reads int32 number of pairs; for each key and value int32 size, which is -1 for NULL, and text. */
-  def fromBinary(bytes: Array[Byte], from: Int, to: Int): Unit = {
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): KeyValueBuffer = {
     binary.start(bytes, from, to)
     pairs.clear()
-    val count = binary.count(LeastBytes)
+    val count = binary.count(leastBytes = 8)
     var index = 0
     while (index < count) {
       addText(binary.int32(), pairs.keys)
@@ -93,7 +82,7 @@ final class HstoreReader(encoding: TextEncoding) {
       index += 1
     }
     binary.finish()
-    finish()
+    checked()
   }
 
   private def addText(size: Int, out: TextBuffer): Unit = {
@@ -102,7 +91,7 @@ final class HstoreReader(encoding: TextEncoding) {
   }
 
   /** Reads `"key"=>"value", "key"=>NULL`, where a backslash precedes each quote and backslash. */
-  def fromText(bytes: Array[Byte], from: Int, to: Int): Unit = {
+  def fromText(bytes: Array[Byte], from: Int, to: Int): KeyValueBuffer = {
     pairs.clear()
     var at = from
     while (at < to) {
@@ -113,7 +102,7 @@ final class HstoreReader(encoding: TextEncoding) {
       at = if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values)
       pairs.addPair(isNull)
     }
-    finish()
+    checked()
   }
 
   /** Skips a text and returns the position after it. */
@@ -135,12 +124,10 @@ final class HstoreReader(encoding: TextEncoding) {
     literal("\"", bytes, at, to)
   }
 
-  private def finish(): Unit =
+  private def checked(): KeyValueBuffer = {
     if (pairs.hasDuplicateKeys) throw new InvalidValue("has a key twice", "use STRING")
+    pairs
+  }
 
   private def malformed = InvalidValue.malformed(PgHstore.name)
-}
-
-private object HstoreReader {
-  private val LeastBytes = 8
 }

@@ -29,8 +29,30 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
       case _ => None
     }
 
-  override def printer(options: ConversionOptions): Printer =
-    new RangePrinter(name, subtype.printer(options))
+  override def printer(options: ConversionOptions): Printer = {
+    import RangeFlags._
+
+    val bound = subtype.printer(options)
+    val text = new TextBuffer
+
+    def printBound(reader: BinaryReader, out: TextBuffer): Unit = {
+      text.clear()
+      reader.print(bound, text)
+      TextField.print(text, "\"\\()[],", out)
+    }
+
+    Printer.of(name) { (reader, out) =>
+      val flags = RangeFlags.read(name, reader)
+      if ((flags & EmptyFlag) != 0) out.add("empty")
+      else {
+        out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')
+        if ((flags & NoLowerFlag) == 0) printBound(reader, out)
+        out.add(',')
+        if ((flags & NoUpperFlag) == 0) printBound(reader, out)
+        out.add(if ((flags & UpperInclusiveFlag) != 0) ']' else ')')
+      }
+    }
+  }
 }
 
 object PgRange {
@@ -120,35 +142,6 @@ final private class RangeConversion(
   private def malformed = InvalidValue.malformed(typeName)
 }
 
-/** Prints ranges as `range_out` does. */
-final private class RangePrinter(typeName: String, bound: Printer) extends Printer {
-  import RangeFlags._
-
-  private val reader = new BinaryReader(typeName)
-  private val text = new TextBuffer
-
-  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-    reader.start(bytes, from, to)
-    val flags = RangeFlags.read(typeName, reader)
-    if ((flags & EmptyFlag) != 0) out.add("empty")
-    else {
-      out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')
-      if ((flags & NoLowerFlag) == 0) printBound(out)
-      out.add(',')
-      if ((flags & NoUpperFlag) == 0) printBound(out)
-      out.add(if ((flags & UpperInclusiveFlag) != 0) ']' else ')')
-    }
-    reader.finish()
-  }
-
-  private def printBound(out: TextBuffer): Unit = {
-    val at = reader.take(reader.int32())
-    text.clear()
-    bound.print(reader.bytes, at, reader.position, text)
-    TextField.print(text, "\"\\()[],", out)
-  }
-}
-
 /** The flags of binary ranges: `src/include/utils/rangetypes.h`. */
 private object RangeFlags {
   final val EmptyFlag = 1
@@ -181,10 +174,7 @@ final class PgMultirange(name: String, range: PgType) extends PgType(name) {
     Printer.of(name) { (reader, out) =>
       val ranges = reader.count(5)
       out.add('{')
-      out.list(ranges, ',') {
-        val at = reader.take(reader.int32())
-        printer.print(reader.bytes, at, reader.position, out)
-      }
+      out.list(ranges, ',')(reader.print(printer, out))
       out.add('}')
     }
   }

@@ -20,27 +20,18 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   override def sparkType(modifier: Int): DataType = if (zoned) TimestampType else TimestampNTZType
   override def readsUnknown(target: DataType): Boolean = target == sparkType(-1)
 
-  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = {
-    def offsets = new ZoneOffsets(options.timeZone)
-    val reader = new Reader(if (zoned) offsets else null)
-    Option(target match {
-      case TimestampType if !zoned =>
-        new TimestampConversion(reader, options.infinity) {
-          private val zone = offsets
-          override protected def convert(value: Long): Long = value - zone.ofLocal(value)
-        }
-      case TimestampNTZType if zoned =>
-        new TimestampConversion(reader, options.infinity) {
-          private val zone = offsets
-          override protected def convert(value: Long): Long = value + zone.ofUtc(value)
-        }
-      case TimestampType | TimestampNTZType =>
-        new TimestampConversion(reader, options.infinity) {
-          override protected def convert(value: Long): Long = value
-        }
-      case _ => null
-    })
-  }
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    Option.when(target == TimestampType || target == TimestampNTZType) {
+      val moves = target != sparkType(-1)
+      val zone = if (zoned || moves) new ZoneOffsets(options.timeZone) else null
+      val reader = new Reader(if (zoned) zone else null)
+      new DateTimeConversion(reader, MICROS_PER_DAY, options.infinity) {
+        override protected def convert(value: Long): Long =
+          if (!moves) value
+          else if (zoned) value + zone.ofUtc(value)
+          else value - zone.ofLocal(value)
+      }
+    }
 
   override def printer(options: ConversionOptions): Printer = new Printer {
     private val zone = new ZoneOffsets(options.printedTimeZone)
@@ -85,11 +76,6 @@ object PgTimestamp {
   val Timestamptz = new PgTimestamp("timestamptz", zoned = true)
 }
 
-abstract private class TimestampConversion(reader: LongReader, infinity: InfinityMode)
-    extends DateTimeConversion(reader, MICROS_PER_DAY, infinity) {
-  final override protected def put(value: Long, out: ValueWriter): Unit = out.write(value)
-}
-
 /**
  * date. The binary value is an int32, the days since 2000-01-01. The greatest and the least are
  * infinity and -infinity.
@@ -102,10 +88,7 @@ object PgDate extends PgType("date") {
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == DateType)(
-      new DateTimeConversion(newReader(), unitsPerDay = 1, options.infinity) {
-        override protected def convert(value: Long): Long = value
-        override protected def put(value: Long, out: ValueWriter): Unit = out.write(value.toInt)
-      }
+      new DateTimeConversion(newReader(), unitsPerDay = 1, options.infinity)
     )
 
   override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
@@ -170,7 +153,7 @@ object PgTime {
  * @param reader gives the units since 2000-01-01, or an [[InfiniteValue]]
  * @param unitsPerDay 1 for dates, the microseconds of a day for timestamps
  */
-abstract class DateTimeConversion(
+class DateTimeConversion(
     reader: LongReader,
     unitsPerDay: Long,
     infinity: InfinityMode
@@ -179,11 +162,8 @@ abstract class DateTimeConversion(
   private val first = unixEpoch + LocalDate.of(1, 1, 1).toEpochDay * unitsPerDay
   private val last = unixEpoch + LocalDate.of(10000, 1, 1).toEpochDay * unitsPerDay - 1
 
-  /** Converts a finite value to Spark's. Both values count from 2000-01-01. */
-  protected def convert(value: Long): Long
-
-  /** Writes Spark's value, which counts from 1970-01-01. */
-  protected def put(value: Long, out: ValueWriter): Unit
+  /** Converts a finite value to Spark's, unless both are the same. Both count from 2000-01-01. */
+  protected def convert(value: Long): Long = value
 
   final override def write(value: Long, out: ValueWriter): Unit =
     if (value == InfiniteValue.Begin) writeInfinite(first, out)
@@ -192,9 +172,9 @@ abstract class DateTimeConversion(
       val converted = convert(value)
       if (converted < first) throw new InvalidValue("is before the year 1", "use STRING")
       if (converted > last) throw new InvalidValue("is after the year 9999", "use STRING")
-      put(converted - unixEpoch, out)
+      out.write(converted - unixEpoch)
     }
 
   private def writeInfinite(nearest: Long, out: ValueWriter): Unit =
-    if (InfiniteValue.isClamped(infinity, out)) put(nearest - unixEpoch, out)
+    if (InfiniteValue.isClamped(infinity, out)) out.write(nearest - unixEpoch)
 }

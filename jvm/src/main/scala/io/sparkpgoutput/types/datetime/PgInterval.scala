@@ -15,10 +15,8 @@ object PgInterval extends PgType("interval") {
     if (precision == FullPrecision) "" else s"($precision)"
   }
 
-  override def readsUnknown(target: DataType): Boolean = target match {
-    case _: DayTimeIntervalType | _: YearMonthIntervalType => true
-    case _                                                 => false
-  }
+  override def readsUnknown(target: DataType): Boolean =
+    target.isInstanceOf[YearMonthIntervalType] || target.isInstanceOf[DayTimeIntervalType]
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option(target match {
@@ -41,8 +39,8 @@ object PgInterval extends PgType("interval") {
  * An instance holds one value after another.
  */
 final class Interval {
-  var months = 0
-  var days = 0
+  var months = 0L
+  var days = 0L
   var micros = 0L
 
   /** An [[InfiniteValue]], or 0. All parts of an infinite interval are at their limit. */
@@ -52,7 +50,7 @@ final class Interval {
     else 0
 
   def setInfinite(value: Long): Unit = {
-    months = if (value == InfiniteValue.End) Int.MaxValue else Int.MinValue
+    months = if (value == InfiniteValue.End) Int.MaxValue.toLong else Int.MinValue.toLong
     days = months
     micros = value
   }
@@ -60,8 +58,8 @@ final class Interval {
   /** Reads the binary value: int64 microseconds, int32 days, int32 months (`interval_send`). */
   def read(reader: BinaryReader): Unit = {
     micros = reader.int64()
-    days = reader.int32()
-    months = reader.int32()
+    days = reader.int32().toLong
+    months = reader.int32().toLong
     reader.finish()
   }
 }
@@ -73,9 +71,9 @@ final class Interval {
  * hours.
  */
 abstract class IntervalConversion(infinity: InfinityMode) extends Conversion {
-  private val text = new IntervalText
-  private val binary = new BinaryReader(PgInterval.name)
   private val interval = new Interval
+  private val text = new IntervalText(interval)
+  private val binary = new BinaryReader(PgInterval.name)
 
   /** Writes a finite interval. */
   protected def write(interval: Interval, out: ValueWriter): Unit
@@ -84,7 +82,7 @@ abstract class IntervalConversion(infinity: InfinityMode) extends Conversion {
   protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit
 
   final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    text.read(bytes, from, to, interval)
+    text.read(bytes, from, to)
     writeAny(out)
   }
 
@@ -123,7 +121,7 @@ object IntervalConversion {
       }
 
       override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
-        out.write((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit)
+        out.write(((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit).toLong)
     }
 
   /** Spark's value has microseconds. A day has 24 hours. */
@@ -149,7 +147,7 @@ object IntervalConversion {
       override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
         out.write((if (greatest) Long.MaxValue else Long.MinValue) / unit * unit)
 
-      private def micros(days: Int, micros: Long): Long = {
+      private def micros(days: Long, micros: Long): Long = {
         // With the same sign, neither the days nor the rest is further from 0 than the sum.
         val allDays = days + Math.floorDiv(micros, MICROS_PER_DAY)
         val rest = Math.floorMod(micros, MICROS_PER_DAY)
@@ -171,39 +169,34 @@ object IntervalConversion {
  * 04:05:06.789`, where each part has its own sign. It refuses the text of other styles, unless that
  * is only a time, which means the same in all styles.
  *
- * An instance reads one value after another.
- *
+ * @param interval holds the interval that was read last
  * @see `EncodeInterval` of PostgreSQL's `datetime.c`
  */
-final class IntervalText extends DateTimeCursor(PgInterval.name, "IntervalStyle", "postgres") {
+final class IntervalText(interval: Interval)
+    extends DateTimeCursor(PgInterval.name, "IntervalStyle", "postgres") {
   import IntervalText._
-
-  // These are wider than the parts of an interval, so only the sums need a check.
-  private var months = 0L
-  private var days = 0L
-  private var micros = 0L
 
   /** The unit that was read last. Each unit must be smaller than the previous one. */
   private var last = -1
 
-  def read(bytes: Array[Byte], from: Int, to: Int, interval: Interval): Unit = {
+  def read(bytes: Array[Byte], from: Int, to: Int): Unit = {
     start(bytes, from, to)
     val infinite = InfiniteValue.parse(bytes, from, to)
     if (infinite != 0) interval.setInfinite(infinite)
     else {
-      months = 0
-      days = 0
-      micros = 0
+      interval.months = 0
+      interval.days = 0
+      interval.micros = 0
       last = -1
       part()
       while (at < end) {
         skip(' ')
         part()
       }
-      if (months != months.toInt || days != days.toInt) throw malformed
-      interval.months = months.toInt
-      interval.days = days.toInt
-      interval.micros = micros
+      // A Long holds more than the sum of all parts, so only the sums need a check.
+      if (interval.months != interval.months.toInt || interval.days != interval.days.toInt) {
+        throw malformed
+      }
     }
   }
 
@@ -218,9 +211,9 @@ final class IntervalText extends DateTimeCursor(PgInterval.name, "IntervalStyle"
       skip(' ')
       val signed = if (negative) -count else count
       next(unit()) match {
-        case Year  => months += signed * MONTHS_PER_YEAR
-        case Month => months += signed
-        case Day   => days += signed
+        case Year  => interval.months += signed * MONTHS_PER_YEAR
+        case Month => interval.months += signed
+        case Day   => interval.days += signed
       }
     }
   }
@@ -243,7 +236,7 @@ final class IntervalText extends DateTimeCursor(PgInterval.name, "IntervalStyle"
     // The sum is computed as a negative number, because the least number has no positive counterpart.
     val value = -hours * MICROS_PER_HOUR - rest
     if (value > 0 || value == Long.MinValue && !negative) throw malformed
-    micros = if (negative) value else -value
+    interval.micros = if (negative) value else -value
   }
 
   /** `year`, `mons` and the like. */
@@ -294,14 +287,15 @@ final class IntervalPrinter extends Printer {
     }
   }
 
-  private def count(value: Int, unit: String, start: Int, out: TextBuffer): Unit = if (value != 0) {
-    separate(value.toLong, start, out)
-    out.number(value.toLong)
-    out.add(' ')
-    out.add(unit)
-    if (value != 1) out.add('s')
-    afterNegative = value < 0
-  }
+  private def count(value: Long, unit: String, start: Int, out: TextBuffer): Unit =
+    if (value != 0) {
+      separate(value, start, out)
+      out.number(value)
+      out.add(' ')
+      out.add(unit)
+      if (value != 1) out.add('s')
+      afterNegative = value < 0
+    }
 
   private def time(value: Long, start: Int, out: TextBuffer): Unit = {
     separate(value, start, out)

@@ -44,10 +44,7 @@ final class PgVector(name: String, element: PgType) extends PgType(name) {
       if (dimensions == 1) {
         val count = reader.count(4)
         reader.int32() // the lower bound
-        out.list(count, ' ') {
-          val at = reader.take(reader.int32())
-          printer.print(reader.bytes, at, reader.position, out)
-        }
+        out.list(count, ' ')(reader.print(printer, out))
       }
     }
   }

@@ -49,10 +49,8 @@ object PgGeometry {
     }
   )
 
-  private val PointBytes = 16
-
   private def atLeastOne(typeName: String, binary: BinaryReader): Int = {
-    val count = binary.count(PointBytes)
+    val count = binary.count(leastBytes = 16)
     if (count == 0) throw InvalidValue.malformed(typeName)
     count
   }

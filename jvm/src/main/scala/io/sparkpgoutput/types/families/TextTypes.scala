@@ -27,16 +27,13 @@ object PgXml extends PgType("xml") {
 
   override def printer(options: ConversionOptions): Printer = {
     val text = new EncodedText(options.encoding)
+    val declared = new TextBuffer
     if (options.encoding.isUtf8) text
     else
-      new Printer {
-        private val declared = new TextBuffer
-
-        override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-          declared.clear()
-          text.print(bytes, from, to, declared)
-          out.add(withoutEncoding(declared.toString))
-        }
+      (bytes, from, to, out) => {
+        declared.clear()
+        text.print(bytes, from, to, declared)
+        out.add(withoutEncoding(declared.toString))
       }
   }
 
@@ -60,12 +57,10 @@ object PgXml extends PgType("xml") {
  * @see `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
  */
 object PgTsVector extends PgType("tsvector") {
-  private val LeastBytes = 3
-
   override def printer(options: ConversionOptions): Printer = {
     val lexeme = new Lexeme(name, options.encoding)
     Printer.of(name) { (binary, out) =>
-      out.list(binary.count(LeastBytes), ' ') {
+      out.list(binary.count(leastBytes = 3), ' ') {
         val text = lexeme.read(binary)
         out.add(text.bytes, 0, text.size)
         printPositions(binary, out)
@@ -126,7 +121,7 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
     depth = 0
     priority = 0
     rightOfPhrase = false
-    var left = binary.count(LeastBytes)
+    var left = binary.count(leastBytes = 2)
     var complete = left == 0
     while (left > 0) {
       if (complete) throw malformed
@@ -201,12 +196,7 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
     case And                     => prepend(" & ")
     case Or                      => prepend(" | ")
     case Phrase if distance == 1 => prepend(" <-> ")
-    case Phrase =>
-      part.clear()
-      part.add(" <")
-      part.number(distance.toLong)
-      part.add("> ")
-      prepend()
+    case Phrase                  => prepend(s" <$distance> ")
   }
 
   private def push(operator: Int): Unit = {
@@ -233,8 +223,6 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
 }
 
 private object TsQueryPrinter {
-  private val LeastBytes = 2
-
   // `src/include/tsearch/ts_type.h`
   final private val Not = 1
   final private val And = 2

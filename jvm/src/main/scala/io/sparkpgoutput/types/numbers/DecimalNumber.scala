@@ -59,6 +59,15 @@ final class DecimalNumber {
       }
     }
 
+  /** Drops so many zeros at the end of the significand. Returns false, without a change, if it has fewer. */
+  def dropZeros(count: Int): Boolean = count <= PowersOfTen.Greatest && {
+    val divisor = PowersOfTen(count)
+    val quotient = java.lang.Long.divideUnsigned(significand, divisor)
+    val isExact = quotient * divisor == significand
+    if (isExact) { significand = quotient; exponent += count }
+    isExact
+  }
+
   /** The number of digits before the point. It is less than 1 for a number less than 1. */
   def integerDigits: Int = if (significand == 0) 0 else PowersOfTen.digits(significand) + exponent
 
@@ -93,7 +102,7 @@ abstract class DecimalReader extends Printer {
  * Reads the text of numbers, as `numeric_out`, `float4out` and `float8out` print them: a sign,
  * digits with a point, an exponent; or NaN, Infinity and -Infinity.
  */
-object DecimalText {
+final class DecimalText(typeName: String) {
 
   /** No number of a server has a greater exponent. */
   final private val MostExponent = 999999
@@ -104,13 +113,7 @@ object DecimalText {
 
   private def isLess(a: Long, b: Long): Boolean = java.lang.Long.compareUnsigned(a, b) < 0
 
-  def read(
-      typeName: String,
-      bytes: Array[Byte],
-      from: Int,
-      to: Int,
-      number: DecimalNumber
-  ): Unit = {
+  def read(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
     val negative = from < to && bytes(from) == '-'
     val start = if (negative) from + 1 else from
     var significand = 0L
@@ -132,27 +135,20 @@ object DecimalText {
       } else going = false
     }
     number.set(negative, significand, if (point < 0) 0 else point + 1 - at)
-    if (at - start == (if (point < 0) 0 else 1)) readSpecial(typeName, bytes, from, to, number)
-    else if (at < to) readRest(typeName, bytes, at, to, point >= 0, number)
+    if (at - start == (if (point < 0) 0 else 1)) readSpecial(bytes, from, to, number)
+    else if (at < to) readRest(bytes, at, to, point >= 0, number)
   }
 
-  private def readSpecial(
-      typeName: String,
-      bytes: Array[Byte],
-      from: Int,
-      to: Int,
-      number: DecimalNumber
-  ): Unit =
+  private def readSpecial(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
     number.setSpecial(
       if (Ascii.equal(bytes, from, to, "NaN")) Double.NaN
       else if (Ascii.equal(bytes, from, to, "Infinity")) Double.PositiveInfinity
       else if (Ascii.equal(bytes, from, to, "-Infinity")) Double.NegativeInfinity
-      else throw InvalidValue.malformed(typeName)
+      else throw malformed
     )
 
   /** Reads the digits that follow a full significand, and the exponent. */
   private def readRest(
-      typeName: String,
       bytes: Array[Byte],
       from: Int,
       to: Int,
@@ -171,27 +167,29 @@ object DecimalText {
         if (!fraction) integerDigits += 1
       } else if (byte == '.' && !fraction) fraction = true
       else if (byte == 'e' || byte == 'E') {
-        exponent = readExponent(typeName, bytes, at, to)
+        exponent = readExponent(bytes, at, to)
         at = to
-      } else throw InvalidValue.malformed(typeName)
+      } else throw malformed
     }
     number.exponent += integerDigits + exponent
   }
 
-  private def readExponent(typeName: String, bytes: Array[Byte], from: Int, to: Int): Int = {
+  private def readExponent(bytes: Array[Byte], from: Int, to: Int): Int = {
     val signed = from < to && (bytes(from) == '-' || bytes(from) == '+')
     var at = if (signed) from + 1 else from
-    if (at == to) throw InvalidValue.malformed(typeName)
+    if (at == to) throw malformed
     var exponent = 0
     while (at < to) {
       val digit = bytes(at) - '0'
-      if (digit < 0 || digit > 9) throw InvalidValue.malformed(typeName)
+      if (digit < 0 || digit > 9) throw malformed
       exponent = exponent * 10 + digit
-      if (exponent > MostExponent) throw InvalidValue.malformed(typeName)
+      if (exponent > MostExponent) throw malformed
       at += 1
     }
     if (signed && bytes(from) == '-') -exponent else exponent
   }
+
+  private def malformed = InvalidValue.malformed(typeName)
 }
 
 /**

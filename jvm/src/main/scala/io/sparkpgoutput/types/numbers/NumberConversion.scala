@@ -17,43 +17,21 @@ object NumberConversion {
 
   def of(reader: LongReader, target: DataType): Option[Conversion] =
     Option(target match {
-      case ByteType =>
+      case ByteType | ShortType | IntegerType | LongType =>
         new LongConversion(reader) {
+          private val greatest = -1L >>> 65 - 8 * target.defaultSize
+
           override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toByte, value, target)
-            out.write(value.toByte)
-          }
-        }
-      case ShortType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toShort, value, target)
-            out.write(value.toShort)
-          }
-        }
-      case IntegerType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toInt, value, target)
-            out.write(value.toInt)
-          }
-        }
-      case LongType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit =
+            if (value > greatest || value < -greatest - 1) throw outOfRange(value, target)
             out.write(value)
-        }
-      case FloatType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            keep(isExact(value, BitsOfFloat), value, target)
-            out.write(value.toFloat)
           }
         }
-      case DoubleType =>
+      case FloatType | DoubleType =>
         new LongConversion(reader) {
+          private val bits = if (target == FloatType) BitsOfFloat else BitsOfDouble
+
           override def write(value: Long, out: ValueWriter): Unit = {
-            keep(isExact(value, BitsOfDouble), value, target)
+            if (!isExact(value, bits)) throw inexact(value, target)
             out.write(value.toDouble)
           }
         }
@@ -61,7 +39,8 @@ object NumberConversion {
         new LongConversion(reader) {
           override def write(value: Long, out: ValueWriter): Unit = {
             val number = Decimal(value)
-            require(number.changePrecision(decimal.precision, decimal.scale), value, target)
+            val fits = number.changePrecision(decimal.precision, decimal.scale)
+            if (!fits) throw outOfRange(value, target)
             out.write(number, decimal.precision, decimal.scale)
           }
         }
@@ -76,14 +55,10 @@ object NumberConversion {
     value == 0 || 64 - java.lang.Long.numberOfLeadingZeros(math.abs(value)) -
       java.lang.Long.numberOfTrailingZeros(value) <= bits
 
-  private def keep(isExact: Boolean, value: Long, target: DataType): Unit =
-    if (!isExact) throw new InvalidValue(
-      s"has more digits than ${target.sql} keeps",
-      if (target == FloatType && this.isExact(value, BitsOfDouble)) "use DOUBLE" else "use BIGINT"
-    )
-
-  private def require(fits: Boolean, value: Long, target: DataType): Unit =
-    if (!fits) throw outOfRange(value, target)
+  private def inexact(value: Long, target: DataType) = new InvalidValue(
+    s"has more digits than ${target.sql} keeps",
+    if (target == FloatType && isExact(value, BitsOfDouble)) "use DOUBLE" else "use BIGINT"
+  )
 
   private def outOfRange(value: Long, target: DataType): InvalidValue = {
     val wider =
@@ -127,15 +102,13 @@ final class IntegralReader(reader: DecimalReader) extends LongReader {
     val exponent = number.exponent
     val significand = number.significand
     if (significand == 0 && number.finite) 0
-    else if (!number.finite || number.more > 0 || exponent < -PowersOfTen.Greatest) throw refused
+    else if (!number.finite || number.more > 0) throw refused
     else if (exponent >= 0) {
       if (!PowersOfTen.hasDigits(significand, PowersOfTen.Greatest - exponent)) throw refused
       signed(significand * PowersOfTen(exponent))
     } else {
-      val divisor = PowersOfTen(-exponent)
-      val quotient = java.lang.Long.divideUnsigned(significand, divisor)
-      if (quotient * divisor != significand) throw refused
-      signed(quotient)
+      if (!number.dropZeros(-exponent)) throw refused
+      signed(number.significand)
     }
   }
 
@@ -185,12 +158,9 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType) extend
       if (!PowersOfTen.hasDigits(significand, precision - shift)) throw refused
       write(significand, shift, out)
     } else {
-      if (shift < -PowersOfTen.Greatest) throw refused
-      val divisor = PowersOfTen(-shift)
-      val quotient = java.lang.Long.divideUnsigned(significand, divisor)
-      if (quotient * divisor != significand) throw refused
-      if (!PowersOfTen.hasDigits(quotient, precision)) throw refused
-      write(quotient, 0, out)
+      if (!number.dropZeros(-shift)) throw refused
+      if (!PowersOfTen.hasDigits(number.significand, precision)) throw refused
+      write(number.significand, 0, out)
     }
   }
 
@@ -279,6 +249,6 @@ final class DoubleConversion(reader: DecimalReader, target: DataType) extends Co
       val remedy = if (isFloat) "use DOUBLE or STRING" else "use STRING"
       throw new InvalidValue(s"is out of range for ${target.sql}", remedy)
     }
-    if (isFloat) out.write(value.toFloat) else out.write(value)
+    out.write(value)
   }
 }

@@ -20,17 +20,17 @@ final class PgFloat private (
   override def readsUnknown(target: DataType): Boolean = target == default
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    Option.when(target == default || target == DoubleType)(new FloatConversion(target))
+    Option.when(target == default || target == DoubleType)(new FloatConversion)
 
-  final private class FloatConversion(target: DataType) extends Conversion {
+  final private class FloatConversion extends Conversion {
+    private val decimal = new DecimalText(name)
     private val number = new DecimalNumber
-    private val asFloat = target == FloatType
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      DecimalText.read(name, bytes, from, to, number)
+      decimal.read(bytes, from, to, number)
       val value = format.nearest(number, bytes, from, to)
       if (value.isInfinite && number.finite) throw InvalidValue.malformed(name)
-      write(value, out)
+      out.write(value)
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
@@ -39,11 +39,8 @@ final class PgFloat private (
         if (isFloat4) java.lang.Float.intBitsToFloat(bits.toInt).toDouble
         else java.lang.Double.longBitsToDouble(bits)
       // A server has several NaNs: infinity - infinity has other bits than 'NaN'.
-      write(if (value.isNaN) Double.NaN else value, out)
+      out.write(if (value.isNaN) Double.NaN else value)
     }
-
-    private def write(value: Double, out: ValueWriter): Unit =
-      if (asFloat) out.write(value.toFloat) else out.write(value)
   }
 
   override def printer(options: ConversionOptions): Printer =

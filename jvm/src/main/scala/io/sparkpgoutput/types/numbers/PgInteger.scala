@@ -81,9 +81,11 @@ object PgXid8 extends PgType("xid8") {
   override def printer(options: ConversionOptions): Printer = Xid8Reader
 
   private object Xid8Reader extends DecimalReader {
+    private val decimal = new DecimalText(name)
+
     override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
       if (from == to || bytes(from) < '0') throw InvalidValue.malformed(name)
-      DecimalText.read(name, bytes, from, to, number)
+      decimal.read(bytes, from, to, number)
       if (!number.finite || number.integerDigits > 20 || number.fractionDigits > 0) {
         throw InvalidValue.malformed(name)
       }

@@ -65,8 +65,10 @@ object NumericBinary extends DecimalReader {
   /** A number with so many decimal digits has room for one more digit in base 10000. */
   final private val Room = DecimalNumber.MostDigits - 4
 
+  private val decimal = new DecimalText(Name)
+
   override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
-    DecimalText.read(Name, bytes, from, to, number)
+    decimal.read(bytes, from, to, number)
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
     val digits = checkHeader(bytes, from, to)
@@ -113,12 +115,8 @@ object NumericBinary extends DecimalReader {
   /** Drops the zeros that fill the last digit in base 10000. */
   private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
     val unprinted = -number.exponent - scale
-    if (unprinted > 0 && number.significand != 0) {
-      val divisor = PowersOfTen(unprinted)
-      val quotient = java.lang.Long.divideUnsigned(number.significand, divisor)
-      if (quotient * divisor != number.significand) throw InvalidValue.malformed(Name)
-      number.significand = quotient
-      number.exponent = -scale
+    if (unprinted > 0 && number.significand != 0 && !number.dropZeros(unprinted)) {
+      throw InvalidValue.malformed(Name)
     }
   }
 
@@ -193,7 +191,9 @@ object NumericBinary extends DecimalReader {
  * @param conversion reads numerics as STRING
  */
 final class NumericVariant(conversion: Conversion) extends VariantValue(StringType, conversion) {
-  import NumericVariant._
+
+  /** A sign, a zero, the point, and the digits after it. */
+  private val MostCharacters = 3 + DecimalType.MAX_SCALE
 
   override protected def append(row: UnsafeRow, builder: VariantBuilder): Unit = {
     // A longer text does not fit, and BigDecimal would take long to read it.
@@ -209,10 +209,4 @@ final class NumericVariant(conversion: Conversion) extends VariantValue(StringTy
 
   private def notDecimal(number: String) =
     new InvalidValue(s"has $number, which no decimal in VARIANT can be", "use ARRAY<STRING>")
-}
-
-private object NumericVariant {
-
-  /** A sign, a zero, the point, and the digits after it. */
-  final val MostCharacters = 3 + DecimalType.MAX_SCALE
 }

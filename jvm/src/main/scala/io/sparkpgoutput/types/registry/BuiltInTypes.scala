@@ -17,7 +17,14 @@ object BuiltInTypes {
   /** A type, its oid, and the oid of its array type. */
   final case class BuiltInType(pgType: PgType, oid: Long, arrayOid: Long)
 
-  private val base: Seq[BuiltInType] = Seq(
+  private val int4Range = new PgRange("int4range", PgInteger.Int4)
+  private val numRange = new PgRange("numrange", PgNumeric)
+  private val tsRange = new PgRange("tsrange", PgTimestamp.Timestamp)
+  private val tstzRange = new PgRange("tstzrange", PgTimestamp.Timestamptz)
+  private val dateRange = new PgRange("daterange", PgDate)
+  private val int8Range = new PgRange("int8range", PgInteger.Int8)
+
+  val all: Seq[BuiltInType] = Seq(
     BuiltInType(PgBoolean, 16, 1000),
     BuiltInType(PgBytea, 17, 1001),
     BuiltInType(PgChar, 18, 1002),
@@ -76,44 +83,25 @@ object BuiltInTypes {
     BuiltInType(new PgReg("regconfig"), 3734, 3735),
     BuiltInType(new PgReg("regdictionary"), 3769, 3770),
     BuiltInType(PgJson.Jsonb, 3802, 3807),
+    BuiltInType(int4Range, 3904, 3905),
+    BuiltInType(numRange, 3906, 3907),
+    BuiltInType(tsRange, 3908, 3909),
+    BuiltInType(tstzRange, 3910, 3911),
+    BuiltInType(dateRange, 3912, 3913),
+    BuiltInType(int8Range, 3926, 3927),
     BuiltInType(PgJsonPath, 4072, 4073),
     BuiltInType(new PgReg("regnamespace"), 4089, 4090),
     BuiltInType(new PgReg("regrole"), 4096, 4097),
     BuiltInType(new PgReg("regcollation"), 4191, 4192),
+    BuiltInType(new PgMultirange("int4multirange", int4Range), 4451, 6150),
+    BuiltInType(new PgMultirange("nummultirange", numRange), 4532, 6151),
+    BuiltInType(new PgMultirange("tsmultirange", tsRange), 4533, 6152),
+    BuiltInType(new PgMultirange("tstzmultirange", tstzRange), 4534, 6153),
+    BuiltInType(new PgMultirange("datemultirange", dateRange), 4535, 6155),
+    BuiltInType(new PgMultirange("int8multirange", int8Range), 4536, 6157),
     BuiltInType(new PgSnapshot("pg_snapshot"), 5038, 5039),
     BuiltInType(PgXid8, 5069, 271)
   )
-
-  /**
-   * Each range has a name, a subtype, an oid and an array oid. Its multirange has a name and oids
-   * of its own.
-   */
-  private val ranges: Seq[BuiltInType] = Seq(
-    range("int4range", PgInteger.Int4, 3904, 3905, "int4multirange", 4451, 6150),
-    range("numrange", PgNumeric, 3906, 3907, "nummultirange", 4532, 6151),
-    range("tsrange", PgTimestamp.Timestamp, 3908, 3909, "tsmultirange", 4533, 6152),
-    range("tstzrange", PgTimestamp.Timestamptz, 3910, 3911, "tstzmultirange", 4534, 6153),
-    range("daterange", PgDate, 3912, 3913, "datemultirange", 4535, 6155),
-    range("int8range", PgInteger.Int8, 3926, 3927, "int8multirange", 4536, 6157)
-  ).flatten
-
-  private def range(
-      name: String,
-      subtype: PgType,
-      oid: Long,
-      arrayOid: Long,
-      multirange: String,
-      multirangeOid: Long,
-      multirangeArrayOid: Long
-  ): Seq[BuiltInType] = {
-    val pgType = new PgRange(name, subtype)
-    Seq(
-      BuiltInType(pgType, oid, arrayOid),
-      BuiltInType(new PgMultirange(multirange, pgType), multirangeOid, multirangeArrayOid)
-    )
-  }
-
-  val all: Seq[BuiltInType] = base ++ ranges
 
   /** The types by their oids, with the arrays. */
   val byOid: Map[Long, PgType] = all.flatMap { case BuiltInType(pgType, oid, arrayOid) =>

@@ -89,7 +89,7 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     rows.filter(row => row.typeName == "interval" && row.isAsPrinted).foreach { row =>
       val (byText, byBinary) = (new Interval, new Interval)
       val bytes = row.text.getBytes
-      new IntervalText().read(bytes, 0, bytes.length, byText)
+      new IntervalText(byText).read(bytes, 0, bytes.length)
       val reader = new BinaryReader("interval")
       reader.start(row.binary, 0, row.binary.length)
       byBinary.read(reader)
