@@ -31,7 +31,7 @@ final class SqlFunction(
   def call(arguments: Seq[Expression]): Expression = {
     CallArguments.checkPositional(name, arguments)
     if (arguments.length < needed || arguments.length > most) throw wrongNumber(arguments.length)
-    val padded = arguments.padTo(most, SqlFunction.LeftOut)
+    val padded = arguments.padTo(most, Literal(null))
     FunctionCall(name, shown(arguments), replacement(CallArguments(name, padded)))
   }
 
@@ -54,10 +54,6 @@ final class SqlFunction(
       "docroot" -> "https://spark.apache.org/docs/latest"
     )
   )
-}
-
-private object SqlFunction {
-  val LeftOut: Literal = Literal(null)
 }
 
 /**

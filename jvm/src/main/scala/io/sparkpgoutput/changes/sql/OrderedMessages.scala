@@ -24,7 +24,9 @@ case class OrderedMessages(child: LogicalPlan) extends UnaryNode {
 }
 
 case class OrderedMessagesExec(child: SparkPlan) extends UnaryExecNode {
-  import OrderedMessagesExec.StatePartitionsKey
+
+  /** `SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL`, which Spark sets when a query restarts. */
+  final private val StatePartitionsKey = "spark.sql.streaming.internal.stateStore.partitions"
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -50,10 +52,4 @@ case class OrderedMessagesExec(child: SparkPlan) extends UnaryExecNode {
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()
   override protected def withNewChildInternal(child: SparkPlan): SparkPlan = copy(child)
-}
-
-private object OrderedMessagesExec {
-
-  /** `SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL`, which Spark sets when a query restarts. */
-  private val StatePartitionsKey = "spark.sql.streaming.internal.stateStore.partitions"
 }

@@ -233,8 +233,7 @@ final class StoredCommits(
     lsns: MapState[Int, Long],
     seen: Long
 ) extends CommitHistory(after) {
-  import StoredCommits.Remembered
-
+  final private val Remembered = 100000L
   private var number = seen
 
   /** The number of commits so far. */
@@ -253,10 +252,6 @@ final class StoredCommits(
     xids.updateValue(lsn, xid)
     number += 1
   }
-}
-
-private object StoredCommits {
-  final private val Remembered = 100000L
 }
 
 /**
