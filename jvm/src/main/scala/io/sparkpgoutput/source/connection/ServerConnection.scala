@@ -51,6 +51,10 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   /** The major version of the server, such as 18. */
   def majorVersion: Int = query("SHOW server_version_num")(_.getInt(1)).head / 10000
 
+  /** The value of a setting that is a number, in its own unit. */
+  def setting(name: String): Long =
+    query("SELECT setting::bigint FROM pg_settings WHERE name = ?", name)(_.getLong(1)).head
+
   /** Ends the session that is a process of the server. */
   def terminate(pid: Int): Unit = query("SELECT pg_terminate_backend(?)", pid)(_ => ()): Unit
 

@@ -112,11 +112,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
    * been silent for `wal_sender_timeout`.
    */
   private def statusInterval: Long = {
-    val timeout = sql
-      .query("SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'")(
-        _.getLong(1)
-      )
-      .head
+    val timeout = sql.setting("wal_sender_timeout")
     if (timeout == 0) LongestStatusInterval
     else TimeUnit.MILLISECONDS.toNanos(timeout / 4).min(LongestStatusInterval)
   }

@@ -35,9 +35,7 @@ object UpgradedSlot {
     ConnectionError.explaining(address) {
       val connection = Connections.openReplication(address)
       try {
-        val size = connection.query(
-          "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size'"
-        )(_.getLong(1)).head
+        val size = connection.setting("wal_segment_size")
         val start = confirmed / size * size
         val bytes = confirmed - start
         if (bytes > MostBytes) Some("The slot begins long after the upgrade.")
