@@ -67,6 +67,11 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   /** Ends the connection without waiting for the server. */
   def abort(): Unit = connection.abort(_.run())
 
+  /** Runs something that needs the connection, and ends the connection if it fails. */
+  def orAbort[T](run: => T): T =
+    try run
+    catch { case error: Throwable => abort(); throw error }
+
   override def close(): Unit = connection.close()
 }
 

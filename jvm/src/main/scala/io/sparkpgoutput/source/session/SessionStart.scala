@@ -31,7 +31,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
 
   private def start(patience: Long): KeptSession = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
-    try {
+    connection.orAbort {
       val server = Server.of(connection)
       SlotChecks.timeline(connection, server, read.identity.timelines, read.start)
       SlotChecks.publications(sql, settings.publications)
@@ -50,10 +50,6 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
         )
       session.start()
       new KeptSession(session, read.output.rows(), read, read.start)
-    } catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
     }
   }
 
@@ -150,30 +146,25 @@ object CopiedSlotSession {
   /** Returns the session, and the LSN below which there is all that was committed before. */
   def start(settings: SessionSettings): (SlotSession, Long) = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
-    try ConnectionError.explaining(settings.address) {
-        val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
-        connection.query(
-          "SELECT pg_copy_logical_replication_slot(?, ?, true)",
-          settings.slot,
-          copied
-        )(_ => ())
-        val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
-        val end = WalEnd.next(connection)
-        val session = new SlotSession(
-          settings.address,
-          connection,
-          connection.start(copied, begin, settings.pluginOptions),
-          s"spark-pgoutput copy of slot ${settings.slot}",
-          () => false,
-          StatusInterval
-        )
-        session.start()
-        session -> end
-      }
-    catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
-    }
+    connection.orAbort(ConnectionError.explaining(settings.address) {
+      val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
+      connection.query(
+        "SELECT pg_copy_logical_replication_slot(?, ?, true)",
+        settings.slot,
+        copied
+      )(_ => ())
+      val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
+      val end = WalEnd.next(connection)
+      val session = new SlotSession(
+        settings.address,
+        connection,
+        connection.start(copied, begin, settings.pluginOptions),
+        s"spark-pgoutput copy of slot ${settings.slot}",
+        () => false,
+        StatusInterval
+      )
+      session.start()
+      session -> end
+    })
   }
 }
