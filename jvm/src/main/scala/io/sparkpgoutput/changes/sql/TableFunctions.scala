@@ -101,7 +101,7 @@ object TableFunctions {
     if (PlannedRows.isStream(messages)) {
       throw refused("The function searches all messages for tables, but a stream has no end.")
     }
-    val definitions = PlannedRows.query(inputs)(TableSchemas.definitions(_, options))
+    val definitions = PlannedRows.query(keyedInputs)(TableSchemas.definitions(_, options))
     val named = for {
       TablePattern(namespace, Some(name)) <- options.tables.getOrElse(Nil)
     } yield TableName(namespace, name)
