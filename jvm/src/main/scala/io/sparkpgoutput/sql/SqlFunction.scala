@@ -97,10 +97,10 @@ final case class FunctionDescription(
       className,
       null,
       name,
-      lines("_FUNC_" + usage.stripMargin, 4),
-      lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n"), 4),
-      lines("Examples:\n" + (statement ++ examples.map(example)).mkString("\n"), 4),
-      if (note.isEmpty) "" else lines(note.stripMargin, 4),
+      lines("_FUNC_" + usage.stripMargin),
+      lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n")),
+      lines("Examples:\n" + (statement ++ examples.map(example)).mkString("\n")),
+      if (note.isEmpty) "" else lines(note.stripMargin),
       group,
       since,
       "",
@@ -113,8 +113,8 @@ final case class FunctionDescription(
 object FunctionDescription {
 
   /** Indents each line. Spark needs a line break and spaces at both ends of each part. */
-  private def lines(text: String, indent: Int): String =
-    text.linesIterator.map(line => s"\n${" " * indent}$line").mkString + "\n  "
+  private def lines(text: String): String =
+    text.linesIterator.map(line => s"\n    $line").mkString + "\n  "
 
   private def example(queryAndResult: (String, Seq[String])): String =
     (s"  > SELECT ${queryAndResult._1};" +: queryAndResult._2.map("   " + _)).mkString("\n")
