@@ -124,7 +124,6 @@ object TableFunctions {
  * @param order the name of the column that orders them
  */
 final case class Arguments(call: String, messages: String, order: String, options: ChangesOptions) {
-  import Arguments.NoSource
 
   /** The messages and, if there are any, the earlier ones, with the columns of [[MessageColumns]]. */
   def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
@@ -134,7 +133,7 @@ final case class Arguments(call: String, messages: String, order: String, option
   /** The inputs with a column of sources. It has one value if there is only one source. */
   def keyedInputs: Seq[LogicalPlan] = inputs.map {
     case messages @ Project(columns, _) if options.source.isEmpty =>
-      messages.copy(columns :+ named(Literal(NoSource), MessageColumns.Source))
+      messages.copy(columns :+ named(Literal(0), MessageColumns.Source))
     case messages => messages
   }
 
@@ -163,9 +162,6 @@ final case class Arguments(call: String, messages: String, order: String, option
 
 object Arguments {
   import CallArguments.refused
-
-  /** The source of all messages if there is only one. */
-  final val NoSource = 0
 
   private val Usage =
     "The arguments must be the name of a table or view, the name of the column that orders its " +
