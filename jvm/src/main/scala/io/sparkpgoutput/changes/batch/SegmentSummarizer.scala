@@ -9,13 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.changes.MessageColumns
-import io.sparkpgoutput.changes.transactions.{
-  AssemblerOptions,
-  CommitList,
-  ControlMessageDecoder,
-  StreamPhase,
-  TransactionAssembler
-}
+import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, TRANSACTIONAL, XID}
 import io.sparkpgoutput.protocol.MessageType.Tag

@@ -5,14 +5,7 @@ import scala.annotation.switch
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
-import io.sparkpgoutput.changes.transactions.{
-  Commit,
-  CommitHistory,
-  ControlMessageDecoder,
-  KnownRelations,
-  Transaction,
-  TransactionAssembler
-}
+import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, ORIGIN, TIMESTAMP, XID}
