@@ -13,13 +13,7 @@ import org.apache.spark.internal.Logging
 import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.source.connection.{
-  ConnectionError,
-  Connections,
-  ReplicationConnection,
-  ServerConnection,
-  SqlState
-}
+import io.sparkpgoutput.source.connection._
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState, WalEnd}
 
 /** Starts a session at the start of a batch, after all checks. */

@@ -6,13 +6,7 @@ import java.nio.ByteOrder.LITTLE_ENDIAN
 
 import scala.annotation.tailrec
 
-import io.sparkpgoutput.source.connection.{
-  ConnectionError,
-  Connections,
-  ReplicationConnection,
-  ReplicationProtocol,
-  ServerAddress
-}
+import io.sparkpgoutput.source.connection._
 
 /**
  * Proves that a slot has everything that was written since `pg_upgrade` made it.

@@ -19,14 +19,7 @@ import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
 import io.sparkpgoutput.source.session.{BatchRead, SessionEnd}
-import io.sparkpgoutput.source.slot.{
-  SlotChecks,
-  SlotHealth,
-  SlotMetrics,
-  SlotState,
-  SlotWarnings,
-  WalEnd
-}
+import io.sparkpgoutput.source.slot._
 
 /**
  * A slot as a stream of Spark. This head explains why each transaction comes exactly once: '''offsets, session,
