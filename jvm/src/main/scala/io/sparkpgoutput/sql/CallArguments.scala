@@ -3,14 +3,7 @@ package io.sparkpgoutput.sql
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{
-  Cast,
-  ExprUtils,
-  Expression,
-  Literal,
-  NamedArgumentExpression,
-  RuntimeReplaceable
-}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}

@@ -2,13 +2,7 @@ package io.sparkpgoutput.sql
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.expressions.{
-  Expression,
-  ExpressionInfo,
-  InheritAnalysisRules,
-  Literal,
-  RuntimeReplaceable
-}
+import org.apache.spark.sql.catalyst.expressions._
 
 /**
  * A function of SQL, as Spark registers it.
