@@ -23,7 +23,7 @@ final class SqlFunction(
 
   /** A call with the arguments in a query, which the analyzer has resolved. */
   def call(arguments: Seq[Expression]): Expression = {
-    CallArguments.checkPositional(name, arguments)
+    CallArguments(name, arguments).checkPositional()
     if (arguments.length < needed || arguments.length > most) throw wrongNumber(arguments.length)
     val padded = arguments.padTo(most, Literal(null))
     FunctionCall(name, shown(arguments), replacement(CallArguments(name, padded)))
