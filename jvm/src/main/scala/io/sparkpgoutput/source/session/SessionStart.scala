@@ -54,8 +54,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   @tailrec
   private def startReplication(connection: ReplicationConnection, deadline: Long): CopyDual = {
     KilledTask.check()
-    val holder = SlotState.read(sql, settings.slot).flatMap(_.holder)
-    val started = holder match {
+    val started = SlotState.read(sql, settings.slot).flatMap(_.holder) match {
       case Some(holder) =>
         if (settings.isOfSource(holder.applicationName)) endIfParked(holder)
         else if (System.nanoTime() > deadline)
