@@ -185,8 +185,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
 
   private def commit(sent: MessageEvent): Unit = {
     val lsn = fields.decode(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
-    val isWhole = begin != null && begin.lsn == lsn &&
-      Lsn.isBelow(greatest, lsn)
+    val isWhole = begin != null && begin.lsn == lsn && Lsn.isBelow(greatest, lsn)
     if (isWhole) {
       commits.add(lsn, begin.xid, sent.position)
       schemaMessages ++= begin.schemaMessages

@@ -210,14 +210,12 @@ final case class SlotOffset(lsn: Long) extends Offset {
 object SlotOffset {
   private val Json = """\s*\{\s*"lsn"\s*:\s*"([0-9a-fA-F/]+)"\s*\}\s*""".r
 
-  def of(json: String): SlotOffset = json match {
-    case Json(lsn) =>
-      Lsn.parse(lsn).map(SlotOffset(_)).getOrElse(throw unknown(json))
-    case _ => throw unknown(json)
+  def of(json: String): SlotOffset = {
+    val lsn = Some(json).collect { case Json(lsn) => lsn }.flatMap(Lsn.parse)
+    SlotOffset(lsn.getOrElse(
+      throw new SourceException("PGOUTPUT_CHECKPOINT_VERSION.OFFSET", "offset" -> json)
+    ))
   }
-
-  private def unknown(json: String) =
-    new SourceException("PGOUTPUT_CHECKPOINT_VERSION.OFFSET", "offset" -> json)
 }
 
 /**
