@@ -9,8 +9,9 @@ object PublicationNames {
   /** What an error and the documentation say of the option's values. */
   final val Values = "names such as shop or \"a,b\", with commas between them"
 
-  private val Name = """\s*(?:"((?:[^"]|"")+)"|([^\s",]+))\s*""".r
-  private val Names = s"$Name(?:,$Name)*".r
+  // The quantifiers are possessive, so that a long list does not take a deep stack.
+  private val Name = """\s*(?:"((?:[^"]|"")++)"|([^\s",]+))\s*""".r
+  private val Names = s"$Name(?:,$Name)*+".r
 
   /** Reads names. None if the text is not a list of them, or if one comes twice. */
   def parse(list: String): Option[Seq[String]] = {
