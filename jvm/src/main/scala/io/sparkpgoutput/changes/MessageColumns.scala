@@ -1,5 +1,7 @@
 package io.sparkpgoutput.changes
 
+import java.util.Arrays
+
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -32,6 +34,14 @@ object MessageColumns {
   /** The error of a message that is NULL. */
   def nullMessage(position: Long): PgOutputException =
     new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
+
+  /** Checks that a message is the one that was at its position before. */
+  def checkSame(earlier: Array[Byte], message: Array[Byte], position: Long): Unit =
+    if (!Arrays.equals(earlier, message))
+      throw new PgOutputException(
+        "PGOUTPUT_MESSAGE_ORDER.POSITIONS_BEGAN_AGAIN",
+        "position" -> position
+      )
 
   /** Returns the source of a message, or null if there is no source column. */
   def source(row: InternalRow, sourceType: Option[DataType]): Any = sourceType match {

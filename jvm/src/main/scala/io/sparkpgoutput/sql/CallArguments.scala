@@ -3,14 +3,7 @@ package io.sparkpgoutput.sql
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{
-  Cast,
-  ExprUtils,
-  Expression,
-  Literal,
-  NamedArgumentExpression,
-  RuntimeReplaceable
-}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
@@ -57,19 +50,11 @@ final case class CallArguments(function: String, arguments: Seq[Expression]) {
     found
   }
 
-  /** The error that says what is wrong with the arguments. */
-  def refused(problem: String): AnalysisException = CallArguments.refused(sql, problem)
-
-  private def sql = s"$function(${arguments.map(_.sql).mkString(", ")})"
-}
-
-object CallArguments {
-
   /**
    * Refuses arguments that are given by name: the functions take them by position only, as most of
    * Spark's do. Spark does not check that, and fails later with an internal error.
    */
-  def checkPositional(function: String, arguments: Seq[Expression]): Unit =
+  def checkPositional(): Unit =
     if (arguments.exists(_.isInstanceOf[NamedArgumentExpression])) {
       throw new AnalysisException(
         "NAMED_PARAMETERS_NOT_SUPPORTED",
@@ -78,14 +63,16 @@ object CallArguments {
     }
 
   /** The error that Spark gives if a function refuses its arguments. */
-  def refused(call: String, problem: String): AnalysisException = new AnalysisException(
+  def refused(problem: String): AnalysisException = new AnalysisException(
     "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT",
     Map(
-      "sqlExpr" -> s"\"${ErrorText.escape(call)}\"",
+      "sqlExpr" -> s"\"${ErrorText.escape(sql)}\"",
       "msg" -> ErrorText.escape(problem.stripSuffix(".")), // the text of the condition adds one
       "hint" -> ""
     )
   )
+
+  private def sql = s"$function(${arguments.map(_.sql).mkString(", ")})"
 }
 
 /** Arguments whose values are the same for all rows, and are needed during the analysis. */

@@ -2,13 +2,7 @@ package io.sparkpgoutput.sql
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.expressions.{
-  Expression,
-  ExpressionInfo,
-  InheritAnalysisRules,
-  Literal,
-  RuntimeReplaceable
-}
+import org.apache.spark.sql.catalyst.expressions._
 
 /**
  * A function of SQL, as Spark registers it.
@@ -29,9 +23,9 @@ final class SqlFunction(
 
   /** A call with the arguments in a query, which the analyzer has resolved. */
   def call(arguments: Seq[Expression]): Expression = {
-    CallArguments.checkPositional(name, arguments)
+    CallArguments(name, arguments).checkPositional()
     if (arguments.length < needed || arguments.length > most) throw wrongNumber(arguments.length)
-    val padded = arguments.padTo(most, SqlFunction.LeftOut)
+    val padded = arguments.padTo(most, Literal(null))
     FunctionCall(name, shown(arguments), replacement(CallArguments(name, padded)))
   }
 
@@ -54,10 +48,6 @@ final class SqlFunction(
       "docroot" -> "https://spark.apache.org/docs/latest"
     )
   )
-}
-
-private object SqlFunction {
-  val LeftOut: Literal = Literal(null)
 }
 
 /**
@@ -101,10 +91,10 @@ final case class FunctionDescription(
       className,
       null,
       name,
-      lines("_FUNC_" + usage.stripMargin, 4),
-      lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n"), 4),
-      lines("Examples:\n" + (statement ++ examples.map(example)).mkString("\n"), 4),
-      if (note.isEmpty) "" else lines(note.stripMargin, 4),
+      lines("_FUNC_" + usage.stripMargin),
+      lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n")),
+      lines("Examples:\n" + (statement ++ examples.map(example)).mkString("\n")),
+      if (note.isEmpty) "" else lines(note.stripMargin),
       group,
       since,
       "",
@@ -117,8 +107,8 @@ final case class FunctionDescription(
 object FunctionDescription {
 
   /** Indents each line. Spark needs a line break and spaces at both ends of each part. */
-  private def lines(text: String, indent: Int): String =
-    text.linesIterator.map(line => s"\n${" " * indent}$line").mkString + "\n  "
+  private def lines(text: String): String =
+    text.linesIterator.map(line => s"\n    $line").mkString + "\n  "
 
   private def example(queryAndResult: (String, Seq[String])): String =
     (s"  > SELECT ${queryAndResult._1};" +: queryAndResult._2.map("   " + _)).mkString("\n")

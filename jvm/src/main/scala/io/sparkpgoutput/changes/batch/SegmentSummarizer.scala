@@ -9,13 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.changes.MessageColumns
-import io.sparkpgoutput.changes.transactions.{
-  AssemblerOptions,
-  CommitList,
-  ControlMessageDecoder,
-  StreamPhase,
-  TransactionAssembler
-}
+import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, TRANSACTIONAL, XID}
 import io.sparkpgoutput.protocol.MessageType.Tag
@@ -196,8 +190,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
 
   private def commit(sent: MessageEvent): Unit = {
     val lsn = fields.decode(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
-    val isWhole = begin != null && begin.lsn == lsn &&
-      Lsn.isBelow(greatest, lsn)
+    val isWhole = begin != null && begin.lsn == lsn && Lsn.isBelow(greatest, lsn)
     if (isWhole) {
       commits.add(lsn, begin.xid, sent.position)
       schemaMessages ++= begin.schemaMessages

@@ -123,12 +123,18 @@ final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
     extends TransactionHandler {
   private val history = new RememberedCommits(options.after)
   private val assembler = new TransactionAssembler(options, start, history, this)
-  private val segments = mutable.ArrayBuffer.empty[Segment]
+
+  /**
+   * For each segment, the state at its start, and the transactions that are open then or begin in it, except
+   * those that are whole in it.
+   */
+  private val segments =
+    mutable.ArrayBuffer.empty[(AssemblerState, mutable.ArrayBuffer[Transaction])]
   private val open = mutable.LongMap.empty[Transaction]
 
   /** Takes the summary of the next segment. */
   def add(summary: SegmentSummary): Unit = {
-    segments += new Segment(assembler.state, open.values.toSeq)
+    segments += assembler.state -> mutable.ArrayBuffer.from(open.values)
     summary.events.foreach(_.send(assembler))
   }
 
@@ -141,15 +147,13 @@ final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
   def numberOfCommits: Long = history.size
 
   /** The start of each segment. Call it when all segments have been added. */
-  def starts: Seq[SegmentStart] = segments.toSeq.map { segment =>
-    SegmentStart(
-      segment.start,
-      segment.transactions.map(transaction => transaction.firstPosition -> transaction.commit).toMap
-    )
+  def starts: Seq[SegmentStart] = segments.toSeq.map { case (state, transactions) =>
+    val commits = transactions.map(transaction => transaction.firstPosition -> transaction.commit)
+    SegmentStart(state, commits.toMap)
   }
 
   override def begin(transaction: Transaction): Unit = {
-    segments.last.transactions += transaction
+    segments.last._2 += transaction
     open.update(transaction.firstPosition, transaction)
   }
 
@@ -162,11 +166,6 @@ final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
   }
 
   override def drop(transaction: Transaction): Unit = open.remove(transaction.firstPosition)
-
-  /** A segment, and the transactions that are open at its start or begin in it, except those that are whole in it. */
-  final private class Segment(val start: AssemblerState, openAtStart: Seq[Transaction]) {
-    val transactions = mutable.ArrayBuffer.from(openAtStart)
-  }
 }
 
 /**

@@ -1,7 +1,5 @@
 package io.sparkpgoutput.changes.batch
 
-import java.util.Arrays
-
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -83,7 +81,8 @@ final class TableChangesIterator(
     left -= 1
     if (left == 0 && fingerprint.result != segment.fingerprint)
       throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
-    if (segment.repeated.nonEmpty) checkRepeated(position, bytes)
+    if (segment.repeated.nonEmpty)
+      segment.repeated.get(position).foreach(MessageColumns.checkSame(_, bytes, position))
     reader.message(position, bytes)
   }
 
@@ -94,15 +93,6 @@ final class TableChangesIterator(
     fingerprint = new Fingerprinter
     reader = new BatchChangeReader(segment.start, options, format)
   }
-
-  private def checkRepeated(position: Long, message: Array[Byte]): Unit =
-    segment.repeated.get(position).foreach { earlier =>
-      if (!Arrays.equals(earlier, message))
-        throw new PgOutputException(
-          "PGOUTPUT_MESSAGE_ORDER.POSITIONS_BEGAN_AGAIN",
-          "position" -> position
-        )
-    }
 }
 
 /** Reads the committed changes of a segment in the second pass. Not thread-safe. */

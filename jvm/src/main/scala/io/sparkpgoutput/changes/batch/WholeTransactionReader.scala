@@ -5,14 +5,7 @@ import scala.annotation.switch
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
-import io.sparkpgoutput.changes.transactions.{
-  Commit,
-  CommitHistory,
-  ControlMessageDecoder,
-  KnownRelations,
-  Transaction,
-  TransactionAssembler
-}
+import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, ORIGIN, TIMESTAMP, XID}
@@ -50,11 +43,7 @@ final class WholeTransactionReader(format: ChangeFormat) {
       case Tag.Message | Tag.StreamAbort => fields(message)
       case _ =>
         fields(message)
-        throw new PgOutputException(
-          "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
-          "position" -> position,
-          "message" -> "a message of a streamed or prepared transaction"
-        )
+        throw notWhole("a message of a streamed or prepared transaction")
     }
     rows
   }
@@ -62,25 +51,14 @@ final class WholeTransactionReader(format: ChangeFormat) {
   private def fields(message: Array[Byte]) = decoder.decode(position, message, OUTSIDE)
 
   private def open(what: String): Transaction = {
-    if (transaction == null)
-      throw new PgOutputException(
-        "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
-        "position" -> position,
-        "message" -> s"$what outside of a transaction"
-      )
+    if (transaction == null) throw notWhole(s"$what outside of a transaction")
     transaction
   }
 
   private def begin(message: Array[Byte]): Unit = {
     val row = fields(message)
     val lsn = row.getLong(LSN)
-    if (transaction != null) {
-      throw new PgOutputException(
-        "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
-        "position" -> position,
-        "message" -> "a BEGIN before the COMMIT of another transaction"
-      )
-    }
+    if (transaction != null) throw notWhole("a BEGIN before the COMMIT of another transaction")
     if (!Lsn.isBelow(lastCommit, lsn))
       throw CommitHistory.wentBack(position, Some(row.getLong(XID)), lsn)
     transaction = Transaction(row.getLong(XID), position, hasBeginning = true, lsn)
@@ -94,13 +72,14 @@ final class WholeTransactionReader(format: ChangeFormat) {
 
   private def commit(message: Array[Byte]): Unit = {
     lastCommit = open("a COMMIT").commitLsn
-    if (fields(message).getLong(LSN) != lastCommit) {
-      throw new PgOutputException(
-        "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
-        "position" -> position,
-        "message" -> "a COMMIT of another transaction than the last BEGIN's"
-      )
-    }
+    if (fields(message).getLong(LSN) != lastCommit)
+      throw notWhole("a COMMIT of another transaction than the last BEGIN's")
     transaction = null
   }
+
+  private def notWhole(what: String) = new PgOutputException(
+    "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
+    "position" -> position,
+    "message" -> what
+  )
 }

@@ -14,14 +14,7 @@ import io.sparkpgoutput.changes.transactions.{KnownRelations, SchemaMessage, Tra
 import io.sparkpgoutput.decode.FieldSelection
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{
-  DecodedTuple,
-  EncodedTuple,
-  MessageSchema,
-  TextEncoding,
-  TupleCells,
-  TupleSchema
-}
+import io.sparkpgoutput.protocol._
 import io.sparkpgoutput.rows.RowSchema
 
 /**

@@ -5,14 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
-import io.sparkpgoutput.protocol.{
-  MessageSchema,
-  PgTypeSchema,
-  RelationColumnSchema,
-  RelationSchema,
-  StreamContext,
-  TextEncoding
-}
+import io.sparkpgoutput.protocol._
 
 /**
  * A table as a Relation message describes it.

@@ -49,27 +49,19 @@ case class TableChangesExec(
     val found = assembled(streams)
     val reads = found.flatMap(_.reads).toMap
     val segments = streams.segments.map(_.map(segment => reads(segment.key)))
-    sourceType.foreach(checkSources(streams, segments, found, _))
+    def rows(format: ChangeFormat, source: Option[DataType], counted: SQLMetric) =
+      new TableChangesRDD(streams.rows, segments, options.assembler, format, source, counted)
+    sourceType.foreach(checkSources(found, _)(rows))
     val withSource = output.length > format.rowType.length
-    new TableChangesRDD(
-      streams.rows,
-      segments,
-      options.assembler,
-      format,
-      sourceType.filter(_ => withSource),
-      longMetric("numOutputRows")
-    )
+    rows(format, sourceType.filter(_ => withSource), longMetric("numOutputRows"))
   }
 
   /**
    * Checks that no two sources have the same changes. They do if a user takes a second read of a
    * slot for another source. The check reads the messages once more, but only if sources share a commit.
    */
-  private def checkSources(
-      streams: SummarizedStreams,
-      segments: Seq[Seq[SegmentRead]],
-      found: Seq[AssembledStream],
-      sourceType: DataType
+  private def checkSources(found: Seq[AssembledStream], sourceType: DataType)(
+      rows: (ChangeFormat, Option[DataType], SQLMetric) => RDD[InternalRow]
   ): Unit = if (SharedCommits.exist(found.map(_.transactions.commits))) {
     val fields = format.copy(
       requiredColumns = Nil,
@@ -77,14 +69,7 @@ case class TableChangesExec(
       filter = ChangeFilter(format.filter.tables)
     )
     val uncounted = SQLMetrics.createMetric(sparkContext, "number of rows")
-    new TableChangesRDD(
-      streams.rows,
-      segments,
-      options.assembler,
-      fields,
-      Some(sourceType),
-      uncounted
-    ).map { row =>
+    rows(fields, Some(sourceType), uncounted).map { row =>
       val commit = (row.getLong(1), row.getLong(2), row.getUTF8String(0).toString)
       commit -> Set(String.valueOf(row.get(fields.requiredFields.length, sourceType)))
     }.reduceByKey(_ ++ _)

@@ -4,11 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.plans.physical.{
-  Distribution,
-  Partitioning,
-  StatefulOpClusteredDistribution
-}
+import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 import io.sparkpgoutput.changes.MessageColumns
@@ -24,7 +20,9 @@ case class OrderedMessages(child: LogicalPlan) extends UnaryNode {
 }
 
 case class OrderedMessagesExec(child: SparkPlan) extends UnaryExecNode {
-  import OrderedMessagesExec.StatePartitionsKey
+
+  /** `SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL`, which Spark sets when a query restarts. */
+  final private val StatePartitionsKey = "spark.sql.streaming.internal.stateStore.partitions"
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -50,10 +48,4 @@ case class OrderedMessagesExec(child: SparkPlan) extends UnaryExecNode {
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()
   override protected def withNewChildInternal(child: SparkPlan): SparkPlan = copy(child)
-}
-
-private object OrderedMessagesExec {
-
-  /** `SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL`, which Spark sets when a query restarts. */
-  private val StatePartitionsKey = "spark.sql.streaming.internal.stateStore.partitions"
 }

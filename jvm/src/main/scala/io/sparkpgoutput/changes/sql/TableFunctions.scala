@@ -1,6 +1,5 @@
 package io.sparkpgoutput.changes.sql
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
 import org.apache.spark.sql.catalyst.analysis.{
   TypeCheckResult,
@@ -47,10 +46,7 @@ object TableFunctions {
   ): TableFunction = (
     FunctionIdentifier(name),
     description.info(name, getClass.getName.stripSuffix("$")),
-    arguments => {
-      CallArguments.checkPositional(name, arguments)
-      build(Arguments.of(name, arguments))
-    }
+    arguments => build(Arguments.of(CallArguments(name, arguments)))
   )
 
   private def changes(arguments: Arguments): LogicalPlan = {
@@ -66,7 +62,7 @@ object TableFunctions {
   private def committedMessages(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (SQLConf.get.stateStoreProviderClass == HdfsProvider) {
-      throw refused(
+      throw call.refused(
         "The function keeps the open transactions of a stream in RocksDB. Set " +
           s"${ProviderClass.key} to $RocksDbProvider."
       )
@@ -88,7 +84,7 @@ object TableFunctions {
   private def open(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (PlannedRows.isStream(messages)) {
-      throw refused(
+      throw call.refused(
         "The function lists the transactions that are open at the end of the messages, but a stream " +
           "has no end."
       )
@@ -99,9 +95,9 @@ object TableFunctions {
   private def tables(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (PlannedRows.isStream(messages)) {
-      throw refused("The function searches all messages for tables, but a stream has no end.")
+      throw call.refused("The function searches all messages for tables, but a stream has no end.")
     }
-    val definitions = PlannedRows.query(inputs)(TableSchemas.definitions(_, options))
+    val definitions = PlannedRows.query(keyedInputs)(TableSchemas.definitions(_, options))
     val named = for {
       TablePattern(namespace, Some(name)) <- options.tables.getOrElse(Nil)
     } yield TableName(namespace, name)
@@ -119,12 +115,16 @@ object TableFunctions {
 /**
  * The arguments of a table function.
  *
- * @param call the call of the function as SQL
+ * @param call the call of the function
  * @param messages the name of the view with the messages
  * @param order the name of the column that orders them
  */
-final case class Arguments(call: String, messages: String, order: String, options: ChangesOptions) {
-  import Arguments.NoSource
+final case class Arguments(
+    call: CallArguments,
+    messages: String,
+    order: String,
+    options: ChangesOptions
+) {
 
   /** The messages and, if there are any, the earlier ones, with the columns of [[MessageColumns]]. */
   def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
@@ -134,7 +134,7 @@ final case class Arguments(call: String, messages: String, order: String, option
   /** The inputs with a column of sources. It has one value if there is only one source. */
   def keyedInputs: Seq[LogicalPlan] = inputs.map {
     case messages @ Project(columns, _) if options.source.isEmpty =>
-      messages.copy(columns :+ named(Literal(NoSource), MessageColumns.Source))
+      messages.copy(columns :+ named(Literal(0), MessageColumns.Source))
     case messages => messages
   }
 
@@ -154,36 +154,28 @@ final case class Arguments(call: String, messages: String, order: String, option
   private def column(name: String, purpose: ArgumentColumn.Purpose) =
     ArgumentColumn(UnresolvedAttribute.quotedString(name), purpose)
 
-  /** The error that says what is wrong with the arguments. */
-  def refused(problem: String): AnalysisException = CallArguments.refused(call, problem)
-
   /** The id of the column `_source`. */
   def sourceId: Option[ExprId] = options.source.map(_ => NamedExpression.newExprId)
 }
 
 object Arguments {
-  import CallArguments.refused
-
-  /** The source of all messages if there is only one. */
-  final val NoSource = 0
-
   private val Usage =
     "The arguments must be the name of a table or view, the name of the column that orders its " +
       "messages, and optionally a constant map of options."
 
-  def of(function: String, arguments: Seq[Expression]): Arguments = {
-    val call = s"$function(${arguments.map(_.sql).mkString(", ")})"
+  def of(call: CallArguments): Arguments = {
+    import call.{arguments, refused}
     def text(argument: Expression): String = ConstantArgument.value(argument) match {
       case Some(text: UTF8String) => text.toString
-      case _                      => throw refused(call, Usage)
+      case _                      => throw refused(Usage)
     }
-    if (arguments.length < 2 || arguments.length > 3) throw refused(call, Usage)
-    val options =
-      arguments.lift(2).map(ConstantArgument.entries(_).getOrElse(throw refused(call, Usage)))
+    call.checkPositional()
+    if (arguments.length < 2 || arguments.length > 3) throw refused(Usage)
+    val options = arguments.lift(2).map(ConstantArgument.entries(_).getOrElse(throw refused(Usage)))
     ChangesOptions
       .parse(options.getOrElse(Nil))
       .fold(
-        problem => throw refused(call, problem),
+        problem => throw refused(problem),
         Arguments(call, text(arguments.head), text(arguments(1)), _)
       )
   }

@@ -106,16 +106,12 @@ object TableSchemas {
    * them.
    *
    * @param messages
-   *   the messages and, if there are any, earlier messages, with the columns of [[MessageColumns]]
+   *   the messages and, if there are any, earlier messages, with all columns of [[MessageColumns]]
    */
   def definitions(messages: Seq[DataFrame], options: ChangesOptions): DataFrame = {
     val Seq(position, message, source) = MessageColumns.names.map(col)
     val encoding = map(lit("encoding"), lit(options.row.conversion.encoding.toString))
     messages
-      .map(_.withColumn(
-        members(Source),
-        if (options.source.isEmpty) lit(Arguments.NoSource) else source
-      ))
       .reduce(_ union _)
       .where(position.isNotNull && substring(message, 1, 1).isin("R".getBytes, "Y".getBytes))
       .withColumn("d", call_function("try_pgoutput_decode", message, lit(null), encoding))

@@ -6,12 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.changes.transactions.{
-  AssemblerState,
-  SchemaMessage,
-  StreamPhase,
-  Transaction
-}
+import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 

@@ -17,6 +17,9 @@ final class TransactionBuffer(
     chunks: MapState[ChunkKey, Array[Byte]],
     stored: mutable.LongMap[Int]
 ) {
+
+  /** The number of bytes at which a chunk goes to the state store. */
+  final private val ChunkSize = 128 * 1024
   private val last = mutable.LongMap.empty[mutable.ArrayBuffer[BufferedChange]]
   private val lastSizes = mutable.LongMap.empty[Int].withDefaultValue(0)
 
@@ -24,7 +27,7 @@ final class TransactionBuffer(
     last.getOrElseUpdate(transaction, mutable.ArrayBuffer.empty) += change
     val size = lastSizes(transaction) + change.size
     lastSizes.update(transaction, size)
-    if (size >= TransactionBuffer.ChunkSize) store(transaction)
+    if (size >= ChunkSize) store(transaction)
   }
 
   /** Returns all changes of a transaction. Remove the transaction when you have taken them. */
@@ -57,12 +60,6 @@ final class TransactionBuffer(
     stored.update(transaction, number + 1)
     lastSizes.remove(transaction)
   }
-}
-
-private object TransactionBuffer {
-
-  /** The number of bytes at which a chunk goes to the state store. */
-  final private val ChunkSize = 128 * 1024
 }
 
 /**

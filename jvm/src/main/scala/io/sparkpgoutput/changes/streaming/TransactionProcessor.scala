@@ -1,7 +1,5 @@
 package io.sparkpgoutput.changes.streaming
 
-import java.util.Arrays
-
 import scala.collection.mutable
 
 import org.apache.spark.sql.functions.{collect_list, struct}
@@ -119,7 +117,8 @@ final class SourceBatch(
         "last" -> last.get
       )
     if (message == null) throw MessageColumns.nullMessage(position)
-    if (ahead.nonEmpty) checkPositions(position, message)
+    if (ahead.nonEmpty)
+      ahead.remove(position).foreach(MessageColumns.checkSame(_, message, position))
     last = Some(position)
     output = Iterator.empty
     assembler.message(position, message)
@@ -131,15 +130,6 @@ final class SourceBatch(
     }
     output
   }
-
-  private def checkPositions(position: Long, message: Array[Byte]): Unit =
-    ahead.remove(position).foreach { earlier =>
-      if (!Arrays.equals(earlier, message))
-        throw new PgOutputException(
-          "PGOUTPUT_MESSAGE_ORDER.POSITIONS_BEGAN_AGAIN",
-          "position" -> position
-        )
-    }
 
   /** Stores the state. There are no messages left to return. */
   def end(): Iterator[Row] = {
@@ -233,8 +223,7 @@ final class StoredCommits(
     lsns: MapState[Int, Long],
     seen: Long
 ) extends CommitHistory(after) {
-  import StoredCommits.Remembered
-
+  final private val Remembered = 100000L
   private var number = seen
 
   /** The number of commits so far. */
@@ -253,10 +242,6 @@ final class StoredCommits(
     xids.updateValue(lsn, xid)
     number += 1
   }
-}
-
-private object StoredCommits {
-  final private val Remembered = 100000L
 }
 
 /**

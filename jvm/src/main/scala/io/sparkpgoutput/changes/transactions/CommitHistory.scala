@@ -75,6 +75,7 @@ final class CheckedCommits(after: Long) extends CommitHistory(after) {
 
 /** Remembers all commits of a stream. Ten million commits take about 60 MB. */
 final class RememberedCommits(after: Long) extends CommitHistory(after) {
+  final private val BlockSize = 4096
   private val blocks = mutable.ArrayBuffer(new CommitList)
 
   /** The number of commits. */
@@ -90,13 +91,9 @@ final class RememberedCommits(after: Long) extends CommitHistory(after) {
     )
 
   override protected def remember(lsn: Long, xid: Long): Unit = {
-    if (blocks.last.size >= RememberedCommits.BlockSize) blocks += new CommitList
+    if (blocks.last.size >= BlockSize) blocks += new CommitList
     blocks.last.add(lsn, xid, 0)
   }
-}
-
-private object RememberedCommits {
-  final private val BlockSize = 4096
 }
 
 /**

@@ -17,8 +17,6 @@ private[sparkpgoutput] object ConnectionError {
   /** The functions of the server that ask for the attribute REPLICATION, in any of its versions. */
   private val asksForReplication = Set("InitPostgres", "check_permissions", "CheckSlotPermissions")
 
-  private val asksForLogicalWal = Set("CheckLogicalDecodingRequirements")
-
   def noWalsender(address: ServerAddress): SourceException =
     pooler(address, "An ordinary connection was made instead of one for replication.")
 
@@ -44,7 +42,7 @@ private[sparkpgoutput] object ConnectionError {
           "role" -> address.user.fold("…")(SqlIdentifier(_))
         ))
       case ProtocolViolation if text.contains("startup parameter") => Some(pooler(address, text))
-      case NotInPrerequisiteState if asksForLogicalWal(routine) =>
+      case NotInPrerequisiteState if routine == "CheckLogicalDecodingRequirements" =>
         Some(new SourceException("PGOUTPUT_WAL_LEVEL", "server" -> address.shown, "said" -> text))
       case _ => None
     }
@@ -132,17 +130,15 @@ private[sparkpgoutput] object ConnectionError {
   }
 
   private def sentences(answer: ServerErrorMessage): String =
-    Seq(
-      answer.getMessage,
-      answer.getDetail,
-      answer.getHint
-    ).flatMap(Option(_)).map(ErrorText.sentence).mkString(" ")
+    Seq(answer.getMessage, answer.getDetail, answer.getHint)
+      .flatMap(Option(_))
+      .map(ErrorText.sentence)
+      .mkString(" ")
 
   /** The driver's text, and the text of the cause if that says more, such as the name of an unknown host. */
   private def chain(error: Throwable): String =
-    ErrorCauses.of(error).flatMap { error =>
-      Option(error.getMessage).map(text => error -> text)
-    }.foldLeft("") { case (text, (error, more)) =>
+    ErrorCauses.of(error).filter(_.getMessage != null).foldLeft("") { (text, error) =>
+      val more = error.getMessage
       if (text.contains(more)) text
       else if (text.isEmpty) ErrorText.sentence(more)
       else s"$text ${ErrorText.sentence(s"${error.getClass.getSimpleName}: $more")}"

@@ -62,7 +62,11 @@ object Connections {
       applicationName: String,
       parameters: Map[PGProperty, String]
   )(made: Connection => T): T = ConnectionError.explaining(address) {
-    val connected = connect(address, applicationName, parameters)
+    val properties = propertiesOf(address)
+    parameters.foreach { case (property, value) => property.set(properties, value) }
+    PGProperty.APPLICATION_NAME.set(properties, applicationName)
+    PGProperty.ASSUME_MIN_SERVER_VERSION.set(properties, "14")
+    val connected = driver.connect(DriverParameters.url(address), properties)
     try {
       val connection = made(connected)
       SessionSetup.run(connection)
@@ -72,18 +76,6 @@ object Connections {
         connected.abort(_.run())
         throw error
     }
-  }
-
-  private def connect(
-      address: ServerAddress,
-      applicationName: String,
-      parameters: Map[PGProperty, String]
-  ) = {
-    val properties = propertiesOf(address)
-    parameters.foreach { case (property, value) => property.set(properties, value) }
-    PGProperty.APPLICATION_NAME.set(properties, applicationName)
-    PGProperty.ASSUME_MIN_SERVER_VERSION.set(properties, "14")
-    driver.connect(DriverParameters.url(address), properties)
   }
 
   private def propertiesOf(address: ServerAddress): Properties = {

@@ -19,6 +19,9 @@ import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch, XLogDataHeader}
 /** A connection to a server. It runs SQL, one statement at a time. Not thread-safe. */
 class ServerConnection(protected val connection: Connection) extends AutoCloseable {
 
+  /** The connection with what only PostgreSQL's driver has. */
+  final protected def driver: PGConnection = connection.unwrap(classOf[PGConnection])
+
   /** Runs a query and reads all of its rows. */
   def query[T](sql: String, parameters: Any*)(read: ResultSet => T): Seq[T] =
     Using.resource(connection.prepareStatement(sql)) { statement =>
@@ -44,23 +47,31 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   }
 
   /** Starts to read the rows of a COPY … TO STDOUT. Until its end, the connection runs nothing else. */
-  def copyOut(sql: String): CopyOut =
-    connection.unwrap(classOf[PGConnection]).getCopyAPI.copyOut(sql)
+  def copyOut(sql: String): CopyOut = driver.getCopyAPI.copyOut(sql)
 
   /** The major version of the server, such as 18. */
   def majorVersion: Int = query("SHOW server_version_num")(_.getInt(1)).head / 10000
+
+  /** The value of a setting that is a number, in its own unit. */
+  def setting(name: String): Long =
+    query("SELECT setting::bigint FROM pg_settings WHERE name = ?", name)(_.getLong(1)).head
 
   /** Ends the session that is a process of the server. */
   def terminate(pid: Int): Unit = query("SELECT pg_terminate_backend(?)", pid)(_ => ()): Unit
 
   /** The server's process of this connection. */
-  def pid: Int = connection.unwrap(classOf[PGConnection]).getBackendPID
+  def pid: Int = driver.getBackendPID
 
   /** Asks the server to cancel the statement that runs now. Any thread can call it. */
-  def cancel(): Unit = connection.unwrap(classOf[PGConnection]).cancelQuery()
+  def cancel(): Unit = driver.cancelQuery()
 
   /** Ends the connection without waiting for the server. */
   def abort(): Unit = connection.abort(_.run())
+
+  /** Runs something that needs the connection, and ends the connection if it fails. */
+  def orAbort[T](run: => T): T =
+    try run
+    catch { case error: Throwable => abort(); throw error }
 
   override def close(): Unit = connection.close()
 }
@@ -78,8 +89,8 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
       .contains("walsender")
 
   /** Starts to read WAL as it is. From then on the connection runs no other statement. */
-  def startPhysical(lsn: Long): CopyDual = connection.unwrap(classOf[PGConnection]).getCopyAPI
-    .copyDual(s"START_REPLICATION PHYSICAL ${Lsn.format(lsn)}")
+  def startPhysical(lsn: Long): CopyDual =
+    driver.getCopyAPI.copyDual(s"START_REPLICATION PHYSICAL ${Lsn.format(lsn)}")
 
   /**
    * Starts to read a slot. From then on the connection runs no other statement. It has no time limits:
@@ -94,7 +105,7 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
   def start(slot: String, lsn: Long, options: Seq[(String, String)]): CopyDual = {
     val written = options.map { case (name, value) => s"$name '${value.replace("'", "''")}'" }
     // In quotes, because the name of a slot can begin with a digit.
-    connection.unwrap(classOf[PGConnection]).getCopyAPI.copyDual(
+    driver.getCopyAPI.copyDual(
       s"""START_REPLICATION SLOT "$slot" LOGICAL ${Lsn.format(lsn)} (${written.mkString(", ")})"""
     )
   }

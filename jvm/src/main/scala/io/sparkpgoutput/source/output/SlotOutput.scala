@@ -50,7 +50,7 @@ object SlotOutput {
 trait SlotRows {
 
   /** A batch begins. */
-  def startBatch(): Unit
+  def startBatch(): Unit = ()
 
   /** Takes the next message and returns its rows. Take all rows before the next message. */
   def message(message: Array[Byte]): Iterator[InternalRow]
@@ -60,7 +60,6 @@ trait SlotRows {
 final class ChangeRows(format: ChangeFormat) extends SlotRows {
   private val reader = new WholeTransactionReader(format)
 
-  override def startBatch(): Unit = ()
   override def message(message: Array[Byte]): Iterator[InternalRow] = reader.message(message)
 }
 

@@ -42,8 +42,7 @@ object SessionEnd extends Logging {
       SlotSessions.close(settings.id)
       Using.resource(Connections.open(settings.address, s"${settings.applicationName} (end)")) {
         sql =>
-          val state = freeSlot(sql, settings)
-          state.foreach { slot =>
+          freeSlot(sql, settings).foreach { slot =>
             val confirmed = slot.confirmedFlush.getOrElse(0L)
             if (Lsn.isBelow(confirmed, committed) && !Lsn.isBelow(slot.flushLsn, committed))
               confirm(sql, settings, source, committed)
@@ -62,14 +61,10 @@ object SessionEnd extends Logging {
    */
   private def freeSlot(sql: ServerConnection, settings: SessionSettings): Option[SlotState] = {
     var state = SlotState.read(sql, settings.slot)
+    def own = state.flatMap(_.holder).filter(_.applicationName == settings.applicationName)
     val deadline = System.nanoTime() + Limit.toNanos
-    while (
-      state.flatMap(_.holder).exists(_.applicationName == settings.applicationName) &&
-      System.nanoTime() < deadline
-    ) {
-      state.flatMap(_.holder).foreach { holder =>
-        sql.terminate(holder.pid)
-      }
+    while (own.isDefined && System.nanoTime() < deadline) {
+      own.foreach(holder => sql.terminate(holder.pid))
       Thread.sleep(PauseMillis)
       state = SlotState.read(sql, settings.slot)
     }

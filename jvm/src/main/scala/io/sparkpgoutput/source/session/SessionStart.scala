@@ -13,13 +13,7 @@ import org.apache.spark.internal.Logging
 import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.source.connection.{
-  ConnectionError,
-  Connections,
-  ReplicationConnection,
-  ServerConnection,
-  SqlState
-}
+import io.sparkpgoutput.source.connection._
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState, WalEnd}
 
 /** Starts a session at the start of a batch, after all checks. */
@@ -31,7 +25,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
 
   private def start(patience: Long): KeptSession = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
-    try {
+    connection.orAbort {
       val server = Server.of(connection)
       // The driver notes a new timeline before it plans a batch. If the server is promoted during a batch, a batch that
       // ends above the switch would be committed without a note of the timeline from which its end comes.
@@ -58,10 +52,6 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
         )
       session.start()
       new KeptSession(session, read.output.rows(), read, read.start)
-    } catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
     }
   }
 
@@ -72,8 +62,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   @tailrec
   private def startReplication(connection: ReplicationConnection, deadline: Long): CopyDual = {
     KilledTask.check()
-    val holder = SlotState.read(sql, settings.slot).flatMap(_.holder)
-    val started = holder match {
+    val started = SlotState.read(sql, settings.slot).flatMap(_.holder) match {
       case Some(holder) =>
         if (settings.isOfSource(holder.applicationName)) endIfParked(holder)
         else if (System.nanoTime() > deadline)
@@ -120,11 +109,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
    * been silent for `wal_sender_timeout`.
    */
   private def statusInterval: Long = {
-    val timeout = sql
-      .query("SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'")(
-        _.getLong(1)
-      )
-      .head
+    val timeout = sql.setting("wal_sender_timeout")
     if (timeout == 0) LongestStatusInterval
     else TimeUnit.MILLISECONDS.toNanos(timeout / 4).min(LongestStatusInterval)
   }
@@ -163,30 +148,25 @@ object CopiedSlotSession {
   /** Returns the session, and the LSN below which there is all that was committed before. */
   def start(settings: SessionSettings): (SlotSession, Long) = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
-    try ConnectionError.explaining(settings.address) {
-        val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
-        connection.query(
-          "SELECT pg_copy_logical_replication_slot(?, ?, true)",
-          settings.slot,
-          copied
-        )(_ => ())
-        val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
-        val end = WalEnd.next(connection)
-        val session = new SlotSession(
-          settings.address,
-          connection,
-          connection.start(copied, begin, settings.pluginOptions),
-          s"spark-pgoutput copy of slot ${settings.slot}",
-          () => SessionStart.isShuttingDown(settings),
-          StatusInterval
-        )
-        session.start()
-        session -> end
-      }
-    catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
-    }
+    connection.orAbort(ConnectionError.explaining(settings.address) {
+      val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
+      connection.query(
+        "SELECT pg_copy_logical_replication_slot(?, ?, true)",
+        settings.slot,
+        copied
+      )(_ => ())
+      val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
+      val end = WalEnd.next(connection)
+      val session = new SlotSession(
+        settings.address,
+        connection,
+        connection.start(copied, begin, settings.pluginOptions),
+        s"spark-pgoutput copy of slot ${settings.slot}",
+        () => SessionStart.isShuttingDown(settings),
+        StatusInterval
+      )
+      session.start()
+      session -> end
+    })
   }
 }

@@ -13,13 +13,7 @@ import org.apache.spark.{TaskContext, TaskKilledException}
 import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
-import io.sparkpgoutput.source.connection.{
-  ConnectionError,
-  ReplicationConnection,
-  ReplicationProtocol,
-  ServerAddress,
-  SqlState
-}
+import io.sparkpgoutput.source.connection._
 
 /**
  * A replication session that reads one slot, for one batch after the other.

@@ -5,13 +5,7 @@ import java.sql.SQLException
 import scala.util.Using
 
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.source.connection.{
-  ConnectionError,
-  Connections,
-  ServerAddress,
-  ServerConnection,
-  SqlState
-}
+import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerAddress, SqlState}
 
 /**
  * Makes a slot. A new slot begins where no transaction is open, so the server waits for the end of
@@ -30,32 +24,24 @@ object SlotCreation {
   def create(address: ServerAddress, slot: String, failover: Boolean): Unit = {
     val connection = Connections.open(address)
     try
-      ServerWait.watched(address, connection, s"The server makes the slot '$slot'") {
-        create(address, connection, slot, failover)
+      ServerWait.watched[Unit](address, connection, s"The server makes the slot '$slot'") {
+        val version = connection.majorVersion
+        if (failover && version < FirstVersionWithFailover)
+          throw new SourceException(
+            "PGOUTPUT_SERVER_VERSION.FAILOVER",
+            "oldest" -> FirstVersionWithFailover,
+            "version" -> version
+          )
+        val arguments = if (failover) "?, 'pgoutput', failover => true" else "?, 'pgoutput'"
+        try
+          connection.query(s"SELECT pg_create_logical_replication_slot($arguments)", slot)(_ => ())
+        catch {
+          case error: SQLException if error.getSQLState == SqlState.DuplicateObject => ()
+          case error: SQLException =>
+            throw ConnectionError.ofCreation(error, address, slot)
+        }
       }
     finally connection.abort()
-  }
-
-  private def create(
-      address: ServerAddress,
-      connection: ServerConnection,
-      slot: String,
-      failover: Boolean
-  ): Unit = {
-    val version = connection.majorVersion
-    if (failover && version < FirstVersionWithFailover)
-      throw new SourceException(
-        "PGOUTPUT_SERVER_VERSION.FAILOVER",
-        "oldest" -> FirstVersionWithFailover,
-        "version" -> version
-      )
-    val arguments = if (failover) "?, 'pgoutput', failover => true" else "?, 'pgoutput'"
-    try connection.query(s"SELECT pg_create_logical_replication_slot($arguments)", slot)(_ => ())
-    catch {
-      case error: SQLException if error.getSQLState == SqlState.DuplicateObject => ()
-      case error: SQLException =>
-        throw ConnectionError.ofCreation(error, address, slot)
-    }
   }
 }
 

@@ -6,13 +6,7 @@ import java.nio.ByteOrder.LITTLE_ENDIAN
 
 import scala.annotation.tailrec
 
-import io.sparkpgoutput.source.connection.{
-  ConnectionError,
-  Connections,
-  ReplicationConnection,
-  ReplicationProtocol,
-  ServerAddress
-}
+import io.sparkpgoutput.source.connection._
 
 /**
  * Proves that a slot has everything that was written since `pg_upgrade` made it.
@@ -35,9 +29,7 @@ object UpgradedSlot {
     ConnectionError.explaining(address) {
       val connection = Connections.openReplication(address)
       try {
-        val size = connection.query(
-          "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size'"
-        )(_.getLong(1)).head
+        val size = connection.setting("wal_segment_size")
         val start = confirmed / size * size
         val bytes = confirmed - start
         if (bytes > MostBytes) Some("The slot begins long after the upgrade.")
@@ -122,9 +114,8 @@ object WalRecords {
     val pages = ByteBuffer.wrap(bytes).order(LITTLE_ENDIAN)
     val isWal = (0 until bytes.length by pageSize)
       .forall(page => page + PageHeader <= bytes.length && pages.getLong(page + 8) == start + page)
-    val size = contentSize(bytes.length, pageSize)
     if (!isWal) None
-    else records(content(bytes, pageSize).order(LITTLE_ENDIAN), size, 0, Nil)
+    else records(content(bytes, pageSize).order(LITTLE_ENDIAN), 0, Nil)
   }
 
   /** The bytes without the headers of the pages. */
@@ -135,29 +126,21 @@ object WalRecords {
 
   private def header(page: Int) = if (page == 0) LongPageHeader else PageHeader
 
-  /** Returns the number of bytes without the headers of pages, in the first bytes of a segment. */
-  private def contentSize(bytes: Int, pageSize: Int): Int = {
-    val page = bytes / pageSize
-    val before = if (page == 0) 0 else page * pageSize - LongPageHeader - (page - 1) * PageHeader
-    before + math.max(0, bytes % pageSize - header(page))
-  }
-
   @tailrec
   private def records(
       content: ByteBuffer,
-      size: Int,
       at: Int,
       found: List[WalRecord]
   ): Option[Seq[WalRecord]] =
-    if (at == size) Some(found.reverse)
-    else if (at > size || at + Header > content.limit()) None
+    if (at == content.limit()) Some(found.reverse)
+    else if (at + Header > content.limit()) None
     else {
       val length = content.getInt(at)
       val kind = (content.get(at + 17) & 0xff) << 8 | content.get(at + 16) & 0xf0
       val record = WalRecord(content.getInt(at + 4), content.getLong(at + 8), kind)
       // The length does not include the padding that aligns the next record.
       val next = (at.toLong + length + Alignment - 1) / Alignment * Alignment
-      if (length < Header || next > size) None
-      else records(content, size, next.toInt, record :: found)
+      if (length < Header || next > content.limit()) None
+      else records(content, next.toInt, record :: found)
     }
 }

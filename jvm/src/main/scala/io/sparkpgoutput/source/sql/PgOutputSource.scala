@@ -4,17 +4,12 @@ import java.util
 
 import scala.util.Using
 
-import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability, TableProvider}
-import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.metric.CustomMetric
+import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
-import org.apache.spark.sql.connector.read.{
-  Batch,
-  Scan,
-  ScanBuilder,
-  SupportsPushDownRequiredColumns
-}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.connector.SimpleTableProvider
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -29,25 +24,11 @@ import io.sparkpgoutput.source.stream.{NarrowedStream, SlotBatch, SlotStream, So
 import io.sparkpgoutput.source.table.PublishedTable
 
 /** The data source `pgoutput`, which reads a replication slot. Spark finds it by `META-INF/services`. */
-final class PgOutputSource extends TableProvider with DataSourceRegister {
-
-  /** Spark asks for the schema first, and then for the table of the same options. */
-  private var table: SlotTable = _
-
+final class PgOutputSource extends SimpleTableProvider with DataSourceRegister {
   override def shortName(): String = "pgoutput"
 
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType = {
-    table = SlotTable(SourceOptions.parse(options))
-    table.schema()
-  }
-
-  override def getTable(
-      schema: StructType,
-      partitioning: Array[Transform],
-      properties: util.Map[String, String]
-  ): Table = if (table == null) {
-    SlotTable(SourceOptions.parse(new CaseInsensitiveStringMap(properties)))
-  } else table
+  override def getTable(options: CaseInsensitiveStringMap): Table =
+    SlotTable(SourceOptions.parse(options))
 }
 
 /** A slot, as a table that Spark reads. */

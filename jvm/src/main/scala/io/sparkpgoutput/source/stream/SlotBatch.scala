@@ -6,12 +6,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
-import org.apache.spark.sql.connector.read.{
-  Batch,
-  InputPartition,
-  PartitionReader,
-  PartitionReaderFactory
-}
+import org.apache.spark.sql.connector.read._
 
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput

@@ -19,14 +19,7 @@ import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
 import io.sparkpgoutput.source.session.{BatchRead, SessionEnd}
-import io.sparkpgoutput.source.slot.{
-  SlotChecks,
-  SlotHealth,
-  SlotMetrics,
-  SlotState,
-  SlotWarnings,
-  WalEnd
-}
+import io.sparkpgoutput.source.slot._
 
 /**
  * A slot as a stream of Spark. This head explains why each transaction comes exactly once: '''offsets, session,
@@ -217,14 +210,12 @@ final case class SlotOffset(lsn: Long) extends Offset {
 object SlotOffset {
   private val Json = """\s*\{\s*"lsn"\s*:\s*"([0-9a-fA-F/]+)"\s*\}\s*""".r
 
-  def of(json: String): SlotOffset = json match {
-    case Json(lsn) =>
-      Lsn.parse(lsn).map(SlotOffset(_)).getOrElse(throw unknown(json))
-    case _ => throw unknown(json)
+  def of(json: String): SlotOffset = {
+    val lsn = Some(json).collect { case Json(lsn) => lsn }.flatMap(Lsn.parse)
+    SlotOffset(lsn.getOrElse(
+      throw new SourceException("PGOUTPUT_CHECKPOINT_VERSION.OFFSET", "offset" -> json)
+    ))
   }
-
-  private def unknown(json: String) =
-    new SourceException("PGOUTPUT_CHECKPOINT_VERSION.OFFSET", "offset" -> json)
 }
 
 /**

@@ -69,14 +69,14 @@ final class StreamStart(
     } else found
   }
 
-  /** The columns of the table as DDL without comments, for the option `schema`. */
-  private def ddl(schema: StructType) = columns(schema)
+  /**
+   * The columns of the table as DDL without comments, for the option `schema`. The columns that all changes
+   * have are left out.
+   */
+  private def ddl(schema: StructType) = schema
+    .filterNot(field => ChangeSchema.schema.fieldNames.contains(field.name))
     .map(field => s"${QuotingUtils.quoteIfNeeded(field.name)} ${field.dataType.sql}")
     .mkString(", ")
-
-  /** The columns of the table, without those that all changes have. */
-  private def columns(schema: StructType) =
-    StructType(schema.filterNot(field => ChangeSchema.schema.fieldNames.contains(field.name)))
 
   /**
    * Checks that the stream can go on without a gap: at the start, and when the connection was lost,

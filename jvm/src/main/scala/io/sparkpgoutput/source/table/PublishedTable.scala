@@ -35,7 +35,7 @@ object PublishedTable {
   ): PublishedTable = {
     val version = connection.majorVersion
     SlotChecks.publications(connection, publications)
-    val oid = PublishedName.check(connection, publications, table, version)
+    val oid = new PublishedName(connection, publications, table, version).check()
     val columns = connection.query(columnsQuery(version), publications.toArray, oid) { row =>
       (row.getString("attname"), row.getLong("type"), row.getInt("atttypmod"))
     }
@@ -63,21 +63,19 @@ object PublishedTable {
  * The names under which publications send the changes of tables. A partition has its own name or that
  * of its root, as `publish_via_partition_root` says. If two publications differ in that, the root wins
  * (`get_rel_sync_entry`).
+ *
+ * @param version the major version of the server
  */
-private object PublishedName {
-  private val MostNames = 20
+final private class PublishedName(
+    connection: ServerConnection,
+    publications: Seq[String],
+    table: TableName,
+    version: Int
+) {
+  import PublishedName._
 
-  /**
-   * Checks that publications send a table under its name, and returns the oid of the table.
-   *
-   * @param version the major version of the server
-   */
-  def check(
-      connection: ServerConnection,
-      publications: Seq[String],
-      table: TableName,
-      version: Int
-  ): Long = {
+  /** Checks that publications send a table under its name, and returns the oid of the table. */
+  def check(): Long = {
     val oid = connection
       .query(
         "SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
@@ -86,25 +84,16 @@ private object PublishedName {
         table.name
       )(_.getLong(1))
       .headOption
-      .getOrElse(throw noTable(table, published(connection, publications, version, None)))
-    val related = published(connection, publications, version, Some(oid))
-    related.find(_.isAncestor).foreach(root => throw ofRoot(table, root.name))
-    if (!related.exists(_.oid == oid)) {
-      if (related.nonEmpty) throw ofPartitions(table, related.map(_.name))
-      throw notPublished(table, publications, published(connection, publications, version, None))
-    }
+      .getOrElse(throw noTable)
+    val related = published(Some(oid))
+    related.find(_.isAncestor).foreach(root => throw ofRoot(root.name))
+    if (!related.exists(_.oid == oid))
+      throw (if (related.nonEmpty) ofPartitions(related.map(_.name)) else notPublished)
     oid
   }
 
-  final private case class Published(oid: Long, name: TableName, isAncestor: Boolean)
-
   /** The tables that publications name, or of these a table, its ancestors and its partitions. */
-  private def published(
-      connection: ServerConnection,
-      publications: Seq[String],
-      version: Int,
-      relatedTo: Option[Long]
-  ): Seq[Published] = {
+  private def published(relatedTo: Option[Long]): Seq[Published] = {
     val oid = relatedTo.getOrElse(0L)
     val related =
       if (relatedTo.isEmpty) ""
@@ -141,34 +130,36 @@ private object PublishedName {
     }
   }
 
-  private def noTable(table: TableName, published: Seq[Published]) = new SourceException(
+  private def noTable = new SourceException(
     "PGOUTPUT_TABLE_NOT_PUBLISHED.NO_TABLE",
     "table" -> quoted(table),
-    "published" -> listed(published)
+    "published" -> listed(published(None))
   )
 
-  private def ofRoot(partition: TableName, root: TableName) = new SourceException(
+  private def ofRoot(root: TableName) = new SourceException(
     "PGOUTPUT_TABLE_NOT_PUBLISHED.PARTITION",
-    "table" -> quoted(partition),
+    "table" -> quoted(table),
     "root" -> quoted(root)
   )
 
-  private def ofPartitions(root: TableName, partitions: Seq[TableName]) = new SourceException(
+  private def ofPartitions(partitions: Seq[TableName]) = new SourceException(
     "PGOUTPUT_TABLE_NOT_PUBLISHED.PARTITIONED",
-    "table" -> quoted(root),
+    "table" -> quoted(table),
     "partitions" -> names(partitions)
   )
 
-  private def notPublished(
-      table: TableName,
-      publications: Seq[String],
-      published: Seq[Published]
-  ) = new SourceException(
+  private def notPublished = new SourceException(
     "PGOUTPUT_TABLE_NOT_PUBLISHED.NOT_SENT",
     "table" -> quoted(table),
-    "published" -> listed(published),
+    "published" -> listed(published(None)),
     "publication" -> SqlIdentifier(publications.head)
   )
+}
+
+private object PublishedName {
+  final private val MostNames = 20
+
+  final private case class Published(oid: Long, name: TableName, isAncestor: Boolean)
 
   private def listed(published: Seq[Published]) =
     if (published.isEmpty) "The publications of the query have no tables."
