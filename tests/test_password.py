@@ -163,9 +163,7 @@ def test_only_commands_that_connect_ask_for_a_password(
 ) -> None:
     given: dict[str, dict[str, str]] = {}
 
-    def submit(
-        script: str, options: argparse.Namespace, line: object, found: dict[str, str]
-    ) -> None:
+    def submit(options: argparse.Namespace, line: object, found: dict[str, str]) -> None:
         given[options.command] = found
         raise SystemExit
 

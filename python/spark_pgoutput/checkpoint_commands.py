@@ -11,8 +11,6 @@ from typing import NoReturn
 from spark_pgoutput import job_status, password, replicate_command, spark_submit
 from spark_pgoutput.job_options import LISTS, OF_TABLES
 
-_SUBMITTED = {"verify": "verify_job.py"}  # beside this file
-
 # The arguments that `verify --once` needs, and all arguments that it takes.
 _NEEDED = ("url", "slot", "publication", "target")
 _JOB = (
@@ -85,8 +83,7 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
         sys.exit(job_status.run(arguments))
     asks = getattr(arguments, "url", None) is not None
     variables = password.variables(arguments) if asks else {}
-    script = _SUBMITTED.get(arguments.command, "checkpoint_job.py")
-    spark_submit.submit(script, arguments, given, variables)
+    spark_submit.submit(arguments, given, variables)
 
 
 def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

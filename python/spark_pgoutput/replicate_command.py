@@ -11,8 +11,6 @@ from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
 from spark_pgoutput.job_options import LISTS, OF_TABLES, entry_key, merged_entries, option_key
 
-_SUBMITTED = "replicate_job.py"  # beside this file
-
 # The size of the driver's heap if the user sets none. Spark's own default is 1g.
 _MEMORY, _DEFAULT_MEMORY = "SPARK_DRIVER_MEMORY", "2g"
 
@@ -278,4 +276,4 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
         The same arguments as the user wrote them. The job's process reads them again.
     """
     memory = {_MEMORY: os.environ.get(_MEMORY) or _DEFAULT_MEMORY}
-    spark_submit.submit(_SUBMITTED, arguments, given, {**memory, **password.variables(arguments)})
+    spark_submit.submit(arguments, given, {**memory, **password.variables(arguments)})

@@ -32,17 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def submit(
-    script: str,
-    arguments: argparse.Namespace,
-    given: Sequence[str],
-    variables: Mapping[str, str],
+    arguments: argparse.Namespace, given: Sequence[str], variables: Mapping[str, str]
 ) -> NoReturn:
-    """Replace this process by spark-submit, which runs a script beside this file.
+    """Replace this process by spark-submit, which runs the script `job_process.py`.
 
     Parameters
     ----------
-    script : str
-        The name of the script.
     arguments : argparse.Namespace
         The arguments of the command.
     given : sequence of str
@@ -75,7 +70,7 @@ def submit(
     command += ["--deploy-mode", "client"]
     # Otherwise, the setting spark.pyspark.python would override the variable of the environment.
     command += ["--conf", f"spark.pyspark.driver.python={sys.executable}"]
-    command += [str(Path(__file__).with_name(script)), *given]
+    command += [str(Path(__file__).with_name("job_process.py")), *given]
     try:
         os.execve(command[0], command, environment)  # so that signals reach Spark
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Code for all scripts that spark-submit runs: the session, signals, and the texts of errors."""
+"""What each command needs in the process of spark-submit: a session, signals and error texts."""
 
 from __future__ import annotations
 
