@@ -54,8 +54,11 @@ def register(spark: SparkSession) -> None:
     has_functions(spark)  # This notes that a session has them.
 
 
-def classic_jvm(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401
-    """Return the JVM of a Classic session that has the functions, as `jvm_of` does.
+def jobs_of(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401
+    """Return Scala's package of jobs, with a Classic session as the active one of this thread.
+
+    Spark takes the settings of catalogs from the active session. A thread that Python has started
+    has none before PySpark's own functions set it in this way.
 
     Parameters
     ----------
@@ -77,18 +80,9 @@ def classic_jvm(spark: SparkSession, function: str, command: str | None = None) 
             f"command spark-pgoutput {command or function} on a machine that can start a driver."
         )
     register(spark)
-    return jvm_of(spark)
-
-
-def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401
-    """Return the JVM of a Classic session, with this session as the active one of this thread.
-
-    Spark takes the settings of catalogs from the active session. A thread that Python has started
-    has none before PySpark's own functions set it in this way.
-    """
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
-    return jvm
+    return jvm.io.sparkpgoutput.lake.job
 
 
 def has_functions(spark: SparkSession) -> bool:

@@ -11,10 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.arguments import flag, path_text, table_names, wrong_type
-from spark_pgoutput.registration import classic_jvm
+from spark_pgoutput.registration import jobs_of
 from spark_pgoutput.replication import Replication, job_options
 
-_COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
 _POLL_SECONDS = 1.0
 
 
@@ -69,8 +68,7 @@ def verify(
         If the folder has no state of a job, the job does not know a table, or it cannot verify
         tables.
     """
-    jvm = classic_jvm(spark, "verify")
-    command = getattr(jvm, _COMMAND)
+    command = jobs_of(spark, "verify").VerifyCommand
     wanted = table_names(tables)
     say = tell or (lambda text: None)
     if timeout is not None and not (isinstance(timeout, (int, float)) and timeout >= 0):
