@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -77,20 +76,15 @@ def verify(
         if timeout is not None:
             raise TypeError("The timeout goes with a job that runs, and not with once=True.")
         given = job_options(spark, {**options, "checkpoint": checkpoint, "once": True})
-        with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
+        job = Replication(spark, command.run(spark._jsparkSession, given, wanted))
+        try:
             return _verified(job, say)
+        finally:
+            job.stop()
     if options:
         raise TypeError(f"The options {', '.join(sorted(options))} go with once=True.")
     asked = command.ask(spark._jsparkSession, path_text(checkpoint), wanted)
     return _answer(spark, asked, timeout, say)
-
-
-@contextmanager
-def _running(job: Replication) -> Iterator[Replication]:
-    try:
-        yield job
-    finally:
-        job.stop()
 
 
 def _verified(job: Replication, say: Callable[[str], object]) -> DataFrame:
