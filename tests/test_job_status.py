@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from spark_pgoutput import cli, job_status, status_report
+from spark_pgoutput import cli, job_status, reports
 from support import lake
 from support.job_report import JobReport, wait_until_live
 from support.job_status import status_of, table_of_status
@@ -188,7 +188,7 @@ def test_a_status_file_is_shown_as_a_checkpoint_is(status: Command) -> None:
     assert "public.refused     mirror  failed" in out
     code, out, _ = status("--json")
     (table,) = json.loads(out)["tables"]
-    assert set(table) == {*status_report.COLUMNS, "written"}
+    assert set(table) == {*reports.STATUS_FIELDS, "written"}
     assert table["last_change"] == "2026-11-22T12:00:00.123456+00:00"
 
 

@@ -9,7 +9,7 @@ import threading
 
 from pyspark.sql import SparkSession
 
-from spark_pgoutput import status_report, verify_report
+from spark_pgoutput import reports
 from spark_pgoutput.checkpoint import adopt, applied, resync, slot_status, waits
 from spark_pgoutput.cli import parse
 from spark_pgoutput.copy_display import display
@@ -72,9 +72,9 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
         tell=None if arguments.json else lambda text: print(printable(text), flush=True),
         **given,
     ).collect()
-    shown = verify_report.as_json if arguments.json else verify_report.as_text
+    shown = reports.verification_json if arguments.json else reports.verification_text
     print(shown(found))
-    return verify_report.exit_code(found)
+    return reports.verification_exit_code(found)
 
 
 def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:
@@ -122,9 +122,9 @@ def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
     finally:  # If the server does not answer, the command still prints the tables.
         waiting = waits(spark, arguments.checkpoint)
         if arguments.json:
-            print(status_report.as_json(tables, slot, waiting))
+            print(reports.status_json(tables, slot, waiting))
         else:
-            print(status_report.as_text(tables, slot, waiting, files=arguments.files))
+            print(reports.status_text(tables, slot, waiting, files=arguments.files))
 
 
 if __name__ == "__main__":

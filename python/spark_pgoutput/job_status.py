@@ -163,19 +163,19 @@ def _show(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
     # These two need PySpark, and to import it takes too long for a probe.
     from pyspark.sql import Row
 
-    from spark_pgoutput import status_report
+    from spark_pgoutput import reports
 
     times = ("since", "next_try", "last_change", "last_rewrite")
     rows = []
     for table in status["tables"]:
         # A job of another version can lack a column.
-        values = {name: table.get(name) for name in status_report.COLUMNS}
+        values = {name: table.get(name) for name in reports.STATUS_FIELDS}
         values |= {name: _time(table[name]) for name in times if table.get(name) is not None}
         rows.append(Row(**values, written=_time(status["written"])))
     if arguments.json:
-        print(status_report.as_json(rows, None, status["waits"]))
+        print(reports.status_json(rows, None, status["waits"]))
     else:
-        print(status_report.as_text(rows, None, status["waits"], files=arguments.files))
+        print(reports.status_text(rows, None, status["waits"], files=arguments.files))
     return 0
 
 
