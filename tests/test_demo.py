@@ -24,7 +24,7 @@ from spark_pgoutput import cli
 from spark_pgoutput.demo import main
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.settings import DELTA_SPARKS, SETTINGS, has_delta
+from spark_pgoutput.demo.session import DELTA_SPARKS, SETTINGS, has_delta
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
 from support.class_archive import SHORT_LIVED_JVM

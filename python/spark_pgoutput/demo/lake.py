@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.settings import SETTINGS, delta_package
+from spark_pgoutput.demo.session import SETTINGS, delta_package
 
 COPIED = "Copied"
 SLOT = "lake_slot"

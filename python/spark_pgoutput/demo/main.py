@@ -18,8 +18,7 @@ from rich.console import Console
 from spark_pgoutput.demo import lake, report, workload
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.session import spark_session
-from spark_pgoutput.demo.settings import DELTA_SPARKS, delta_package, has_delta
+from spark_pgoutput.demo.session import DELTA_SPARKS, delta_package, has_delta, spark_session
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.password import ask
 
