@@ -52,15 +52,14 @@ def spark_session(log: Path, *, writes_delta: bool) -> Iterator[SparkSession]:
     # an error, by default on the terminal.
     logging.basicConfig(filename=log)
     prefer_classic(os.environ)
+    delta = {"spark.jars.packages": delta_package(), **DELTA_SETTINGS} if writes_delta else {}
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config(map={**SETTINGS, **delta})
     )
-    delta = {"spark.jars.packages": delta_package(), **DELTA_SETTINGS} if writes_delta else {}
-    for name, value in {**SETTINGS, **delta}.items():
-        builder = builder.config(name, value)
     with _processes_ended():
         try:
             with _standard_error_to(log):
