@@ -228,7 +228,7 @@ def _show_lake(spark: SparkSession, server: PostgresServer, folder: Path) -> Non
 def _run(script: str, server: PostgresServer) -> None:
     """Run a script on the demo's server."""
     for section in workload.run(script, server.conninfo):
-        report.print_code(section.text)
+        report.print_code(section)
     console.print()
 
 
