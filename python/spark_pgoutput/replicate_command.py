@@ -67,87 +67,61 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
     job.add_argument(
         "--publication", required=required, help="the publications, with commas between them"
     )
-    job.add_argument(
-        "--name",
-        action=_Pairs,
-        metavar="TABLE=NAME",
-        help="the name of a table in the target, as in public.orders=orders; can be repeated",
+
+    def repeated(name: str, action: type[argparse.Action], metavar: str, text: str) -> None:
+        dest = "columns" if action is _Columns else None
+        text = f"{text}; can be repeated"
+        job.add_argument(name, action=action, dest=dest, metavar=metavar, help=text)
+
+    repeated(
+        *("--name", _Pairs, "TABLE=NAME"),
+        "the name of a table in the target, as in public.orders=orders",
     )
-    job.add_argument(
-        "--type",
-        action=_Pairs,
-        metavar="COLUMN=TYPE",
-        help="the Spark type of a column, as in public.orders.price=STRING; can be repeated",
+    repeated(
+        *("--type", _Pairs, "COLUMN=TYPE"),
+        "the Spark type of a column, as in public.orders.price=STRING",
     )
-    job.add_argument(
-        "--pg-type",
-        action=_Pairs,
-        metavar="TYPE=TYPE",
-        help="the Spark type of all columns of a type of PostgreSQL, as in "
-        "numeric=DECIMAL(38,18); can be repeated",
+    repeated(
+        *("--pg-type", _Pairs, "TYPE=TYPE"),
+        "the Spark type of all columns of a type of PostgreSQL, as in numeric=DECIMAL(38,18)",
     )
-    job.add_argument(
-        "--exclude-column",
-        action=_Columns,
-        dest="columns",
-        metavar="TABLE.COLUMN",
-        help="a column that the target does not get, as in public.users.ssn; can be repeated",
+    repeated(
+        *("--exclude-column", _Columns, "TABLE.COLUMN"),
+        "a column that the target does not get, as in public.users.ssn",
     )
-    job.add_argument(
-        "--hash-column",
-        action=_Columns,
-        dest="columns",
-        metavar="TABLE.COLUMN",
-        help="a column of which the target gets hashes, with the salt of --option "
-        "hashSaltFile=FILE or hashSaltVariable=NAME; can be repeated",
+    repeated(
+        *("--hash-column", _Columns, "TABLE.COLUMN"),
+        "a column of which the target gets hashes, with the salt of --option hashSaltFile=FILE or "
+        "hashSaltVariable=NAME",
     )
-    job.add_argument(
-        "--mode",
-        action=_OfTables,
-        metavar="[TABLE=]MODE",
-        help="mirror (the default): the target has the rows of a table; versions: it has each "
-        "version of each row; history: it has all changes of a table; both: it has the rows, and "
-        "the changes in TABLE_history. MODE alone is for all tables, and TABLE=MODE is for one "
-        "table, as in public.orders=history; can be repeated",
+    repeated(
+        *("--mode", _OfTables, "[TABLE=]MODE"),
+        "mirror (the default): the target has the rows of a table; versions: it has each version "
+        "of each row; history: it has all changes of a table; both: it has the rows, and the "
+        "changes in TABLE_history. MODE alone is for all tables, and TABLE=MODE is for one table, "
+        "as in public.orders=history",
     )
-    job.add_argument(
-        "--on-delete",
-        action=_OfTables,
-        metavar="[TABLE=]VALUE",
-        help="delete (the default): a row that the server deletes is deleted in the target; mark: "
-        "it stays, and _deleted_at says when it was deleted. VALUE alone is for all tables; can be "
-        "repeated",
+    repeated(
+        *("--on-delete", _OfTables, "[TABLE=]VALUE"),
+        "delete (the default): a row that the server deletes is deleted in the target; mark: it "
+        "stays, and _deleted_at says when it was deleted. VALUE alone is for all tables",
     )
-    job.add_argument(
-        "--partition",
-        action=_Pairs,
-        metavar="TABLE=FIELDS",
-        help="the partitions of a table in the target, as in public.orders=country, or in Iceberg "
-        "also public.orders=days(created),bucket(16,id); can be repeated",
+    repeated(
+        *("--partition", _Pairs, "TABLE=FIELDS"),
+        "the partitions of a table in the target, as in public.orders=country, or in Iceberg also "
+        "public.orders=days(created),bucket(16,id)",
     )
-    job.add_argument(
-        "--cluster",
-        action=_Pairs,
-        metavar="TABLE=COLUMNS",
-        help="the columns by which a table is clustered in Delta or sorted in Iceberg, as in "
-        "public.orders=customer,created; can be repeated",
+    repeated(
+        *("--cluster", _Pairs, "TABLE=COLUMNS"),
+        "the columns by which a table is clustered in Delta or sorted in Iceberg, as in "
+        "public.orders=customer,created",
     )
-    job.add_argument(
-        "--property",
-        action=_Pairs,
-        metavar="NAME=VALUE",
-        help="a property of the tables that the job makes; can be repeated",
-    )
+    repeated("--property", _Pairs, "NAME=VALUE", "a property of the tables that the job makes")
     job.add_argument(
         "--status-file",
         help="a file of this host that gets the status every 10 seconds, for `status --check`",
     )
-    job.add_argument(
-        "--option",
-        action=_Options,
-        metavar="NAME=VALUE",
-        help="another option, as in onTableError=stop; can be repeated",
-    )
+    repeated("--option", _Options, "NAME=VALUE", "another option, as in onTableError=stop")
 
 
 class _Pairs(argparse.Action):
