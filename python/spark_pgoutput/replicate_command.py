@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
@@ -134,21 +134,22 @@ class _Pairs(argparse.Action):
         values: str | Sequence[object] | None,
         option_string: str | None = None,
     ) -> None:
-        name, equals, value = self._pair(str(values)).partition("=")
-        if not equals or not name or not value:
+        name, value = self._parts(str(values))
+        if not name or not value:
             parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
         if problem := self._problem(name):
             parser.error(f"argument {option_string}: {problem}")
-        pairs = getattr(namespace, self.dest) or {}
-        setattr(namespace, self.dest, self._merged(pairs, name, value))
+        found = getattr(namespace, self.dest) or {}
+        setattr(namespace, self.dest, self._merged(found, name, value))
 
-    def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
+    def _parts(self, text: str) -> tuple[str, str]:
+        """Return the name and the value, one of which is empty if the form is wrong."""
+        name, _, value = text.partition("=")
+        return name, value
+
+    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
         """Return the arguments with another one. If two have the same name, the last one counts."""
-        return merged_entries(_OPTIONS.get(self.dest, self.dest), pairs, {name: value})
-
-    def _pair(self, text: str) -> str:
-        """Return the argument with its name."""
-        return text
+        return merged_entries(_OPTIONS.get(self.dest, self.dest), found, {name: value})
 
     def _problem(self, name: str) -> str | None:
         """Return why a name is refused; None if it is accepted."""
@@ -158,28 +159,23 @@ class _Pairs(argparse.Action):
 class _OfTables(_Pairs):
     """Collects the values of tables. A value without a table is for all other tables."""
 
-    def _pair(self, text: str) -> str:
-        return text if "=" in text else f"*={text}"
+    def _parts(self, text: str) -> tuple[str, str]:
+        return super()._parts(text) if "=" in text else ("*", text)
 
 
-class _Columns(argparse.Action):
+class _Columns(_Pairs):
     """Collects columns that are excluded or hashed, and adds them to those of the file."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        table, _, column = str(values).rpartition(".")
-        if not table or not column:
-            parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
+    def _parts(self, text: str) -> tuple[str, str]:
+        table, _, column = text.rpartition(".")
+        return table, column
+
+    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
         key = "hash" if "--hash-column" in self.option_strings else "excludeColumns"
-        tables = {name: dict(hidden) for name, hidden in (namespace.columns or {}).items()}
-        hidden = tables.setdefault(entry_key("columns", table), {})
-        hidden[key] = [*hidden.get(key, ()), column]
-        namespace.columns = tables
+        tables = {table: dict(hidden) for table, hidden in found.items()}
+        hidden = tables.setdefault(entry_key("columns", name), {})
+        hidden[key] = [*hidden.get(key, ()), value]
+        return tables
 
 
 class _Options(_Pairs):
@@ -197,9 +193,9 @@ class _Options(_Pairs):
             return "'columns' has its own arguments: --exclude-column and --hash-column"
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
-    def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
+    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
         same = option_key(name)
-        return {**{k: v for k, v in pairs.items() if option_key(k) != same}, name: value}
+        return {**{k: v for k, v in found.items() if option_key(k) != same}, name: value}
 
 
 # The options that have an argument of their own, with the argument.
