@@ -131,9 +131,7 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
             before = _slots(connection)
             monkeypatch.setenv("PGPASSWORD", "O'Neill")
             publications = [publication, PUBLICATION]
-            main.demonstrate_server(
-                server.jdbc_url, "reader", None, "reader", publications, limit=1000
-            )
+            main.demonstrate_server(server.jdbc_url, "reader", "reader", publications, limit=1000)
             output = capsys.readouterr().out
             assert re.search(r"^ public.customers +insert +1 +1 *$", output, re.MULTILINE)
             assert "new: id=5, name=\\x1b[31mBarbara, email=b," in output

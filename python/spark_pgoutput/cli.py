@@ -38,13 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         checkpoint_commands.run(options, given)
     from spark_pgoutput import demo
 
-    return demo.run(
-        url=options.url,
-        user=options.user,
-        slot=options.slot,
-        publications=options.publication,
-        limit=options.limit,
-    )
+    return demo.run(options)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

@@ -89,16 +89,10 @@ def demonstrate_own_server(limit: int) -> None:
 
 
 def demonstrate_server(
-    url: str,
-    user: str | None,
-    password: str | None,
-    slot: str,
-    publications: Sequence[str],
-    limit: int,
+    url: str, user: str | None, slot: str, publications: Sequence[str], limit: int
 ) -> None:
     """Show what a slot of the user's server has."""
-    if password is None:
-        password = os.environ.get("PGPASSWORD")
+    password = os.environ.get("PGPASSWORD")
     if password is None:
         password = ask(user)
     with ExitStack() as stack:
