@@ -137,15 +137,10 @@ def _show_messages(spark: SparkSession, slot: Slot, limit: int, folder: Path) ->
         return False
     for query in (report.RELATIONS, report.CHANGES, report.TRANSACTIONS):
         report.print_result(spark, query)
-    _show_typed_rows(spark)
-    return True
-
-
-def _show_typed_rows(spark: SparkSession) -> None:
-    """Show the changes of one table as rows with the types of its columns."""
     for relation_id, ddl in report.print_result(spark, report.SCHEMA):
         schema = cast(StructType, StructType.fromDDL(ddl))
         report.print_result(spark, report.typed_rows(relation_id, schema))
+    return True
 
 
 def _show_stream(spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path) -> None:
@@ -162,7 +157,9 @@ def _show_stream(spark: SparkSession, slot: Slot, server: PostgresServer, folder
     _copy_changes(spark, slot, server, folder)
     spark.read.parquet(str(folder / "changes")).createOrReplaceTempView("changes")
     _show_changes(spark)
-    _show_rebuilt_tables(spark, server)
+    report.print_code(report.REBUILT)
+    spark.sql(report.REBUILT)
+    _compare(spark, server, "rebuilt")
 
 
 def _copy_changes(spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path) -> None:
@@ -178,13 +175,6 @@ def _show_changes(spark: SparkSession) -> None:
     """Show the view `changes`."""
     for query in (report.COMMITTED_COUNTS, report.COMMITTED_CHANGES):
         report.print_result(spark, query)
-
-
-def _show_rebuilt_tables(spark: SparkSession, server: PostgresServer) -> None:
-    """Apply the changes, and compare the result with the server's tables."""
-    report.print_code(report.REBUILT)
-    spark.sql(report.REBUILT)
-    _compare(spark, server, "rebuilt")
 
 
 def _compare(spark: SparkSession, server: PostgresServer, name: str) -> None:
