@@ -1,18 +1,14 @@
-"""The command `spark-pgoutput replicate`: its arguments, and the spark-submit that runs it."""
+"""The command `spark-pgoutput replicate`: its arguments."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
 from spark_pgoutput.job_options import LISTS, OF_TABLES, entry_key, merged_entries, option_key
-
-# The size of the driver's heap if the user sets none. Spark's own default is 1g.
-_MEMORY, _DEFAULT_MEMORY = "SPARK_DRIVER_MEMORY", "2g"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -231,19 +227,3 @@ def argument_values(config: ConfigFile) -> dict[str, object]:
         values["properties_file"] = [str(config.properties_file)]
     conf = [f"{name}={value}" for name, value in config.spark.items()]
     return {**values, "conf": conf, "secrets": config.secrets}
-
-
-def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
-    """Replace this process by spark-submit, which runs the job.
-
-    The exit status is 0 if everything is applied, 3 if a table has failed, and 1 if the job failed.
-
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        The arguments of the command.
-    given : sequence of str
-        The same arguments as the user wrote them. The job's process reads them again.
-    """
-    memory = {_MEMORY: os.environ.get(_MEMORY) or _DEFAULT_MEMORY}
-    spark_submit.submit(arguments, given, {**memory, **password.variables(arguments)})
