@@ -19,7 +19,7 @@ from spark_pgoutput.arguments import (
     schema_column,
     type_ids_column,
 )
-from spark_pgoutput.registration import require_functions_in_any_session
+from spark_pgoutput.registration import require_functions
 
 __all__ = [
     "pg_lsn_format",
@@ -432,5 +432,5 @@ def _call_with_tuple(
 
 def _call(name: str, *arguments: ColumnOrName, options: Options | None = None) -> Column:
     """Call a SQL function, on Classic and on Connect. Its last argument is the options, if any."""
-    require_functions_in_any_session()
+    require_functions()
     return F.call_function(name, *arguments, *([] if options is None else [options_map(options)]))

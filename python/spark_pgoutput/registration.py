@@ -93,22 +93,16 @@ def has_functions(spark: SparkSession) -> bool:
     return exists
 
 
-def require_functions(spark: SparkSession) -> None:
-    """Raise an error that says how to register, if a session does not have the functions."""
-    if not has_functions(spark):
-        raise RuntimeError(_SERVER_WITHOUT_JAR if is_connect(spark) else _NOT_REGISTERED)
-
-
-def require_functions_in_any_session() -> None:
-    """Raise an error that says how to register, if no session is known to have the functions.
+def require_functions(spark: SparkSession | None = None) -> None:
+    """Raise an error that says how to register, if a session does not have the functions.
 
     A Column belongs to no session. The active session may lack the functions while the session
-    that uses the Column has them, so one session with the functions is enough here.
+    that uses the Column has them, so without `spark`, one session with the functions is enough.
     """
-    if not _was_registered:
+    if spark is None and not _was_registered:
         spark = SparkSession.getActiveSession()
-        if spark is not None:
-            require_functions(spark)
+    if spark is not None and not has_functions(spark):
+        raise RuntimeError(_SERVER_WITHOUT_JAR if is_connect(spark) else _NOT_REGISTERED)
 
 
 def is_connect(spark: SparkSession) -> bool:
