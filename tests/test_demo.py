@@ -24,7 +24,7 @@ from spark_pgoutput import cli
 from spark_pgoutput.demo import main
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.settings import DELTA_SPARKS, SETTINGS, has_delta
+from spark_pgoutput.demo.session import DELTA_SPARKS, SETTINGS, has_delta
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
 from support.class_archive import SHORT_LIVED_JVM
@@ -131,9 +131,7 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
             before = _slots(connection)
             monkeypatch.setenv("PGPASSWORD", "O'Neill")
             publications = [publication, PUBLICATION]
-            main.demonstrate_server(
-                server.jdbc_url, "reader", None, "reader", publications, limit=1000
-            )
+            main.demonstrate_server(server.jdbc_url, "reader", "reader", publications, limit=1000)
             output = capsys.readouterr().out
             assert re.search(r"^ public.customers +insert +1 +1 *$", output, re.MULTILINE)
             assert "new: id=5, name=\\x1b[31mBarbara, email=b," in output

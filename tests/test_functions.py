@@ -10,7 +10,6 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-import spark_pgoutput.relation_schema
 import spark_pgoutput.schema
 from spark_pgoutput import changes, functions
 
@@ -23,15 +22,9 @@ def test_example_in_docstring(name: str, spark: SparkSession) -> None:
     assert example.examples
 
 
-def test_example_in_docstring_of_message_schema() -> None:
-    results = doctest.testmod(spark_pgoutput.schema)
-    assert results.attempted > 0
-    assert results.failed == 0
-
-
-def test_example_in_docstring_of_schema_of(spark: SparkSession) -> None:
-    results = doctest.testmod(spark_pgoutput.relation_schema, extraglobs={"spark": spark})
-    assert results.attempted > 0
+def test_examples_in_docstrings_of_schemas(spark: SparkSession) -> None:
+    results = doctest.testmod(spark_pgoutput.schema, extraglobs={"spark": spark})
+    assert results.attempted == 7
     assert results.failed == 0
 
 

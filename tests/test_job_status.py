@@ -15,13 +15,66 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from spark_pgoutput import cli, job_status, status_report
+from spark_pgoutput import cli, job_status, reports
 from support import lake
 from support.job_report import JobReport, wait_until_live
-from support.job_status import status_of, table_of_status
 from support.lake_job import LakeJob
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
+
+
+def declared(name: str, prometheus: str, kind: str = "gauge") -> dict[str, str]:
+    """Return a metric as a status declares it."""
+    return {"name": name, "prometheus": prometheus, "type": kind, "help": f"About {name}."}
+
+
+def table_of_status(schema: str, name: str, **values: object) -> dict[str, Any]:
+    """Return a live table without changes, or one with other values."""
+    return {
+        "table": f"{schema}.{name}",
+        "target": name,
+        "mode": "mirror",
+        "state": "live",
+        "reason": None,
+        "since": None,
+        "next_try": None,
+        "lsn": "1/A0",
+        "last_change": "2026-11-22T12:00:00.123456Z",
+        "lag": 0.0,
+        "queue_changes": 0,
+        "queue_bytes": 0,
+        "files": 9,
+        "deleted_rows": 1,
+        "rewritten_bytes": 0,
+        "last_rewrite": None,
+        "oid": 16384,
+        "labels": {"schema": schema, "table": name},
+        "values": {"lagSeconds": 0.0, "commits": 7},
+        **values,
+    }
+
+
+def status_of(*tables: dict[str, Any], **values: object) -> dict[str, Any]:
+    """Return the status of a job that reads its slot and has just written the status."""
+    return {
+        "version": 1,
+        "written": datetime.now(timezone.utc).isoformat().replace("+00:00", "Z"),
+        "slot": "lake",
+        "problem": None,
+        "read": "1/A0",
+        "waits": [],
+        "metrics": {
+            "job": [declared("reading", "spark_pgoutput_reading")],
+            "table": [
+                declared("lagSeconds", "spark_pgoutput_table_lag_seconds"),
+                declared("commits", "spark_pgoutput_table_commits_total", "counter"),
+            ],
+        },
+        "values": {"reading": 1},
+        "tables": list(tables),
+        **values,
+    }
+
 
 FAILED = table_of_status("public", "refused", state="failed", reason="PostgreSQL\nrefuses SELECT.")
 LATE = table_of_status("public", "late", lag=120.4)
@@ -188,7 +241,7 @@ def test_a_status_file_is_shown_as_a_checkpoint_is(status: Command) -> None:
     assert "public.refused     mirror  failed" in out
     code, out, _ = status("--json")
     (table,) = json.loads(out)["tables"]
-    assert set(table) == {*status_report.COLUMNS, "written"}
+    assert set(table) == {*reports.STATUS_FIELDS, "written"}
     assert table["last_change"] == "2026-11-22T12:00:00.123456+00:00"
 
 

@@ -14,7 +14,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from spark_pgoutput import replicate_job, submitted
+from spark_pgoutput import job_process, submitted
 from spark_pgoutput.replication import CopyProgress, Replication
 
 
@@ -59,7 +59,7 @@ def test_a_signal_ends_the_job_in_order(
     stopping = threading.Event()
     job: Any = FakeJob(stopping, jvm_ends)
     monkeypatch.setattr(submitted, "_signalled", lambda: stopping)
-    follow = partial(replicate_job._follow, cast(Replication, job))
+    follow = partial(job_process._follow, cast(Replication, job))
     assert submitted.run("replicate", follow) == 1
     printed = capsys.readouterr().out.splitlines()
     assert set(printed[:-1]) == (set() if jvm_ends else {"a line"})

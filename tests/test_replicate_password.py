@@ -110,7 +110,7 @@ def test_the_password_of_a_job_does_not_show(server: Server, tmp_path: Path, tar
         assert process.returncode == 0, output + errors
         # The test has seen the processes and the pages.
         assert any("CoarseGrainedExecutorBackend" in command for command in shown.commands)
-        assert any("replicate_job.py" in command for command in shown.commands)
+        assert any("job_process.py" in command for command in shown.commands)
         assert "spark.eventLog.enabled" in shown.pages["environment"]
         assert not copies or "first copy" in shown.pages["jobs"]
         everything = [*shown.commands, *shown.pages.values(), output, errors]

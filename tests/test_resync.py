@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
-from spark_pgoutput import status_report
+from spark_pgoutput import reports
 from spark_pgoutput.checkpoint import slot_status
 from support import lake
 from support.job_report import JobReport, states, wait_until_live
@@ -122,7 +122,7 @@ def assert_status(spark: SparkSession, job: LakeJob) -> None:
     behind = job.server.value(f"SELECT pg_current_wal_flush_lsn() - '{slot['lsn']}'")
     assert 0 <= int(slot["bytesBehindLatest"]) <= int(behind)
     assert slot["active"] == "false"
-    shown = status_report.as_text(tables, slot)
+    shown = reports.status_text(tables, slot)
     assert max(map(len, shown.splitlines())) <= 80, shown
     assert all(row.lsn in shown for row in tables)
 

@@ -22,13 +22,13 @@ CHECKPOINT = ["--checkpoint", "/data/checkpoint"]
 SERVER = [*URL, "--slot", "lake", "--publication", "shop"]
 JOB = [*TARGET, *CHECKPOINT, *SERVER]
 
-# The script and the arguments of each command.
+# The arguments of each command.
 COMMANDS = {
-    "replicate": ("replicate_job.py", [*JOB, "--name", "public.Order lines=order_lines"]),
-    "verify": ("verify_job.py", CHECKPOINT),
-    "status": ("checkpoint_job.py", [*CHECKPOINT, *URL, "--slot", "lake", "--json"]),
-    "resync": ("checkpoint_job.py", [*CHECKPOINT, "--table", "public.orders"]),
-    "adopt": ("checkpoint_job.py", [*CHECKPOINT, *SERVER, "--last-lsn", "16/B374D848"]),
+    "replicate": [*JOB, "--name", "public.Order lines=order_lines"],
+    "verify": CHECKPOINT,
+    "status": [*CHECKPOINT, *URL, "--slot", "lake", "--json"],
+    "resync": [*CHECKPOINT, "--table", "public.orders"],
+    "adopt": [*CHECKPOINT, *SERVER, "--last-lsn", "16/B374D848"],
 }
 FOR_SPARK = {
     "--master": ["local[2]"],
@@ -73,13 +73,12 @@ def jars(*arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_arguments_for_spark_reach_spark_submit_unchanged(command: str) -> None:
-    script, arguments = COMMANDS[command]
-    given = [command, *arguments]
+    given = [command, *COMMANDS[command]]
     for name, values in FOR_SPARK.items():
         for value in values:
             given += [name, value]
     line, environment = submitted(*given)
-    end = line.index(str(Path(cli.__file__).with_name(script)))
+    end = line.index(str(Path(cli.__file__).with_name("job_process.py")))
     assert line[0] == str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     options = list(zip(line[1:end:2], line[2:end:2], strict=True))
     ours = {

@@ -13,7 +13,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
-from spark_pgoutput import cli, status_report
+from spark_pgoutput import cli, reports
 from spark_pgoutput.checkpoint import slot_status
 from support import lake
 from support.lake_job import LakeJob
@@ -87,7 +87,7 @@ SLOT = {
 
 
 def test_status_fits_into_80_columns() -> None:
-    text = status_report.as_text(TABLES, SLOT)
+    text = reports.status_text(TABLES, SLOT)
     assert max(map(len, text.splitlines())) <= 80, text
     for part in (
         "public.orders",
@@ -98,11 +98,11 @@ def test_status_fits_into_80_columns() -> None:
         "danger",
     ):
         assert part in text
-    assert "dropped" in status_report.as_text(TABLES, None)
+    assert "dropped" in reports.status_text(TABLES, None)
 
 
 def test_status_says_why_and_since_when_a_table_has_failed() -> None:
-    text = " ".join(status_report.as_text(TABLES, None).split())
+    text = " ".join(reports.status_text(TABLES, None).split())
     tried = (WRITTEN + timedelta(minutes=7)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     for part in (
         "refused mirror failed FFFF/FFFFFFFF 9 h 12M",
@@ -115,17 +115,17 @@ def test_status_says_why_and_since_when_a_table_has_failed() -> None:
 
 def test_status_says_what_the_job_waits_for() -> None:
     waits = ["The server has refused the login of the role since 12:00. " * 3]
-    text = status_report.as_text(TABLES, None, waits)
+    text = reports.status_text(TABLES, None, waits)
     assert text.startswith("The job waits:\n  The server has refused")
     assert max(map(len, text.splitlines())) <= 80
-    assert json.loads(status_report.as_json(TABLES, None, waits))["waits"] == waits
-    assert "waits" not in status_report.as_text(TABLES, None)
+    assert json.loads(reports.status_json(TABLES, None, waits))["waits"] == waits
+    assert "waits" not in reports.status_text(TABLES, None)
 
 
 def test_status_shows_the_files_of_each_table_if_asked() -> None:
     tables = [table("public.orders"), table("public.log", files=1, last_rewrite=None)]
     tables += [table("public.parted", files=None)]
-    text = " ".join(status_report.as_text(tables, None, files=True).split())
+    text = " ".join(reports.status_text(tables, None, files=True).split())
     rewritten = (WRITTEN - timedelta(minutes=3)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     for part in (
         f"12 files, 1 deleted row. 1,234.6 MB were rewritten, the last at {rewritten}",
@@ -133,19 +133,19 @@ def test_status_shows_the_files_of_each_table_if_asked() -> None:
         "The job has not written the table directly since its start.",
     ):
         assert part in text
-    assert max(map(len, status_report.as_text(tables, None, files=True).splitlines())) <= 80
-    assert "files" not in status_report.as_text(tables, None)
+    assert max(map(len, reports.status_text(tables, None, files=True).splitlines())) <= 80
+    assert "files" not in reports.status_text(tables, None)
 
 
 def test_status_without_rows_has_no_column_of_them() -> None:
-    text = status_report.as_text([without_rows(table) for table in TABLES], None)
+    text = reports.status_text([without_rows(table) for table in TABLES], None)
     assert "ROWS" not in text
     assert "1234567890" not in text
-    assert "ROWS" in status_report.as_text(TABLES, None)
+    assert "ROWS" in reports.status_text(TABLES, None)
 
 
 def test_status_of_a_job_without_tables_has_the_head() -> None:
-    assert status_report.as_text([], None).startswith("TABLE")
+    assert reports.status_text([], None).startswith("TABLE")
 
 
 @pytest.mark.parametrize(
@@ -153,20 +153,20 @@ def test_status_of_a_job_without_tables_has_the_head() -> None:
     [(0.04, "0.0 s"), (99.94, "99.9 s"), (1000, "17 min"), (999, "999 s"), (1e5, "28 h")],
 )
 def test_lags_are_short(seconds: float, text: str) -> None:
-    lines = status_report.as_text([table("t", lag=seconds)], None).splitlines()
+    lines = reports.status_text([table("t", lag=seconds)], None).splitlines()
     assert text in lines[1]
     assert len(lines[1]) == len(lines[0])
 
 
 def test_status_as_json_has_numbers_and_times() -> None:
-    found = json.loads(status_report.as_json(TABLES, SLOT))
+    found = json.loads(reports.status_json(TABLES, SLOT))
     assert found["tables"][0]["rows"] == 1_234_567_890
     assert found["tables"][0]["written"] == "2026-11-22T12:00:00+00:00"
     assert found["tables"][1]["reason"].startswith("It was added")
     assert found["slot"]["bytesBehindLatest"] == 1 << 20
     assert found["slot"]["secondsBehindLatest"] == 83.25
     assert found["slot"]["active"] is True
-    assert "slot" not in json.loads(status_report.as_json(TABLES, None))
+    assert "slot" not in json.loads(reports.status_json(TABLES, None))
 
 
 def test_url_and_slot_go_together(capsys: pytest.CaptureFixture[str]) -> None:

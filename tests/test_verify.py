@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
-from spark_pgoutput import cli, verify_report
+from spark_pgoutput import cli, reports
 from support import lake, lake_history
 from support.job_report import wait_until_live
 from support.lake_history import History
@@ -263,7 +263,7 @@ def test_tables_that_are_not_live_are_skipped(
     assert found["orders"].reason.startswith("The table is failed. [PGOUTPUT_TABLE_CHANGED] ")
     assert found["seats"].server_rows is None
     assert found["events"].result == "equal"
-    assert verify_report.exit_code(list(found.values())) == 3
+    assert reports.verification_exit_code(list(found.values())) == 3
 
 
 @pytest.mark.lake
@@ -339,15 +339,15 @@ def test_report_fits_into_80_columns() -> None:
         table(table="a_schema.a_table_with_a_long_name", result="different", keys=keys),
         table(table="public.gone", result="skipped", reason="The table is dropped. " * 9, **none),
     ]
-    text = verify_report.as_text(tables)
+    text = reports.verification_text(tables)
     assert max(map(len, text.splitlines())) <= 80, text
     for part in ("1234567890", '  different: {"id":7}', "below FFFF/FFFFFFFF", "skipped"):
         assert part in text
-    assert json.loads(verify_report.as_json(tables))["tables"][1]["keys"] == [
+    assert json.loads(reports.verification_json(tables))["tables"][1]["keys"] == [
         {"kind": "different", "key": '{"id":7}'}
     ]
-    assert [verify_report.exit_code(tables[:count]) for count in (1, 2, 3)] == [0, 4, 4]
-    assert verify_report.exit_code([tables[0], tables[2]]) == 3
+    assert [reports.verification_exit_code(tables[:count]) for count in (1, 2, 3)] == [0, 4, 4]
+    assert reports.verification_exit_code([tables[0], tables[2]]) == 3
 
 
 @pytest.mark.parametrize(

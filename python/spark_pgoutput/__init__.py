@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from spark_pgoutput.checkpoint import adopt, applied, resync
     from spark_pgoutput.configuration import configure
     from spark_pgoutput.registration import register
-    from spark_pgoutput.relation_schema import schema_of
     from spark_pgoutput.replication import Replication, replicate
-    from spark_pgoutput.schema import message_schema
+    from spark_pgoutput.schema import message_schema, schema_of
     from spark_pgoutput.table_changes import changes, open_transactions
     from spark_pgoutput.verification import verify
 
@@ -56,7 +55,7 @@ _NEED_PYSPARK = {
     "replicate": "spark_pgoutput.replication",
     "resync": "spark_pgoutput.checkpoint",
     "message_schema": "spark_pgoutput.schema",
-    "schema_of": "spark_pgoutput.relation_schema",
+    "schema_of": "spark_pgoutput.schema",
     "verify": "spark_pgoutput.verification",
 }
 

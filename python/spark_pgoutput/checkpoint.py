@@ -8,12 +8,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.arguments import flag, path_text, table_names
-from spark_pgoutput.registration import classic_jvm
+from spark_pgoutput.registration import jobs_of
 from spark_pgoutput.replication import java_options
-
-_ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
-_RESYNC = "io.sparkpgoutput.lake.job.ResyncCommand"
-_STATUS = "io.sparkpgoutput.lake.job.JobStatus"
 
 
 def resync(
@@ -77,7 +73,7 @@ def resync(
     if format is not None and target is None:
         raise ValueError("The format goes with the target.")
     wanted = table_names(tables or ())
-    command = getattr(classic_jvm(spark, "resync"), _RESYNC)
+    command = jobs_of(spark, "resync").ResyncCommand
     folder = None if checkpoint is None else path_text(checkpoint)
     if all:
         lost = None if target is None else path_text(target)
@@ -123,7 +119,7 @@ def adopt(
     IllegalArgumentException
         If the folder has no state of a job, or something can be missing.
     """
-    jvm = classic_jvm(spark, "adopt")
+    adoption = jobs_of(spark, "adopt").Adoption
     options = {
         "url": url,
         "slot": slot,
@@ -132,8 +128,7 @@ def adopt(
         "password": password,
         "checkpoint": checkpoint,
     }
-    given = java_options(options)
-    return str(getattr(jvm, _ADOPTION).adopt(spark._jsparkSession, given, last_lsn))
+    return str(adoption.adopt(spark._jsparkSession, java_options(options), last_lsn))
 
 
 def applied(
@@ -172,13 +167,13 @@ def applied(
         If the folder has no state of a job.
     """
     counts = flag("rows", rows)
-    status = getattr(classic_jvm(spark, "applied", "status"), _STATUS)
+    status = jobs_of(spark, "applied", "status").JobStatus
     return DataFrame(status.of(spark._jsparkSession, path_text(checkpoint), counts), spark)
 
 
 def waits(spark: SparkSession, checkpoint: str | os.PathLike[str]) -> list[str]:
     """Return what a job waits for now, each as a sentence."""
-    status = getattr(classic_jvm(spark, "waits", "status"), _STATUS)
+    status = jobs_of(spark, "waits", "status").JobStatus
     return list(status.waits(spark._jsparkSession, path_text(checkpoint)))
 
 
@@ -192,5 +187,5 @@ def slot_status(
     password: str | None = None,
 ) -> dict[str, str]:
     """Return what the server says about the slot of a job."""
-    status = getattr(classic_jvm(spark, "slot_status", "status"), _STATUS)
+    status = jobs_of(spark, "slot_status", "status").JobStatus
     return dict(status.slot(spark._jsparkSession, path_text(checkpoint), url, user, password, slot))

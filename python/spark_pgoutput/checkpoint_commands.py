@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
 from spark_pgoutput import job_status, password, replicate_command, spark_submit
 from spark_pgoutput.job_options import LISTS, OF_TABLES
-
-_SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 
 # The arguments that `verify --once` needs, and all arguments that it takes.
 _NEEDED = ("url", "slot", "publication", "target")
@@ -63,7 +58,7 @@ def _check_status(parser: argparse.ArgumentParser, arguments: argparse.Namespace
         parser.error("--tables and --max-lag go with --check")
     if arguments.check and (arguments.prometheus or arguments.json):
         parser.error("--check prints no other status")
-    if not _needs_spark(arguments):
+    if not needs_spark(arguments):
         if arguments.rows or arguments.url is not None:
             parser.error("--rows and --url need Spark, which is not started here")
         if arguments.status_file is None and not job_status.is_local(arguments.checkpoint):
@@ -73,20 +68,9 @@ def _check_status(parser: argparse.ArgumentParser, arguments: argparse.Namespace
             )
 
 
-def _needs_spark(arguments: argparse.Namespace) -> bool:
-    return arguments.command != "status" or not (
-        arguments.check or arguments.prometheus or arguments.status_file is not None
-    )
-
-
-def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
-    """Replace this process by spark-submit, which runs the command, if it needs Spark."""
-    if not _needs_spark(arguments):
-        sys.exit(job_status.run(arguments))
-    asks = getattr(arguments, "url", None) is not None
-    variables = password.variables(arguments) if asks else {}
-    script = _SUBMITTED.get(arguments.command, "checkpoint_job.py")
-    spark_submit.submit(script, arguments, given, variables)
+def needs_spark(arguments: argparse.Namespace) -> bool:
+    """Return whether `status` needs Spark."""
+    return not (arguments.check or arguments.prometheus or arguments.status_file is not None)
 
 
 def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

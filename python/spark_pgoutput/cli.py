@@ -7,7 +7,13 @@ import sys
 from collections.abc import Sequence
 
 import spark_pgoutput
-from spark_pgoutput import checkpoint_commands, config_arguments, replicate_command
+from spark_pgoutput import (
+    checkpoint_commands,
+    config_arguments,
+    job_status,
+    replicate_command,
+    spark_submit,
+)
 from spark_pgoutput.password import refuse, url_without_password
 
 
@@ -32,19 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "replicate" and options.print_config:
         print(config_arguments.printed(options), end="")
         return 0
-    if options.command == "replicate":
-        replicate_command.run(options, given)
-    if options.command in ("resync", "status", "verify", "adopt"):
-        checkpoint_commands.run(options, given)
+    if options.command == "status" and not checkpoint_commands.needs_spark(options):
+        sys.exit(job_status.run(options))
+    if options.command != "demo":
+        spark_submit.submit(options, given)
     from spark_pgoutput import demo
 
-    return demo.run(
-        url=options.url,
-        user=options.user,
-        slot=options.slot,
-        publications=options.publication,
-        limit=options.limit,
-    )
+    return demo.run(options)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

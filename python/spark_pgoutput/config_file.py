@@ -83,10 +83,8 @@ def text(config: ConfigFile) -> str:
     }
     if config.password_variable is not None:
         found["password"] = f"${config.password_variable}"
-    if config.password_file is not None:
-        found["passwordFile"] = _escaped(str(config.password_file))
-    if config.properties_file is not None:
-        found["propertiesFile"] = _escaped(str(config.properties_file))
+    files = {"passwordFile": config.password_file, "propertiesFile": config.properties_file}
+    found |= {name: _escaped(str(file)) for name, file in files.items() if file is not None}
     settings = {name: _escaped(value) for name, value in config.spark.items()}
     settings |= {name: f"${variable}" for name, variable in config.secrets.items()}
     if settings:

@@ -48,9 +48,12 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         path no longer changes, so call `register` with the session instead.
     """
     require_supported(pyspark.__version__)
+    from pyspark.util import is_remote_only  # PySpark 3.5 does not have it
+
     options: dict[str, Any] = builder._options
     remote = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
-    if _is_client_only() or (remote is not None and not str(remote).startswith("local")):
+    # The package pyspark-client has no SparkContext.
+    if is_remote_only() or (remote is not None and not str(remote).startswith("local")):
         return builder
     if _jvm_is_running():
         _require_jar_in_jvm()
@@ -74,13 +77,6 @@ def _properties_file(arguments: list[str]) -> Path | None:
     files = [file for before, file in pairwise(arguments) if before == name]
     files += [given.partition("=")[2] for given in arguments if given.startswith(f"{name}=")]
     return Path(files[-1]) if files else None
-
-
-def _is_client_only() -> bool:
-    """Return whether this is the package pyspark-client, which has no SparkContext."""
-    from pyspark.util import is_remote_only  # PySpark 3.5 does not have it
-
-    return is_remote_only()
 
 
 def _jvm_is_running() -> bool:

@@ -78,32 +78,25 @@ class TerminalDisplay(Display):
     """Prints the report of a job, above a bar for each copy that runs. It needs rich."""
 
     def __init__(self) -> None:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskID,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
         from rich.table import Column
 
         name = Column(ratio=1, no_wrap=True, overflow="ellipsis")
         self._console = Console(force_terminal=True, highlight=False, emoji=False)
-        self._bars = Progress(
-            TextColumn("{task.description}", table_column=name, markup=False),
-            BarColumn(bar_width=10),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rows]} rows", justify="right"),
-            TextColumn("{task.fields[size]}", justify="right"),
-            TimeElapsedColumn(),
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description}", table_column=name, markup=False),
+            progress.BarColumn(bar_width=10),
+            progress.TaskProgressColumn(),
+            progress.TextColumn("{task.fields[rows]} rows", justify="right"),
+            progress.TextColumn("{task.fields[size]}", justify="right"),
+            progress.TimeElapsedColumn(),
             console=self._console,
             expand=True,
             transient=True,
             refresh_per_second=2,
         )
-        self._running: dict[str, TaskID] = {}
+        self._running: dict[str, progress.TaskID] = {}
 
     def __exit__(self, *raised: object) -> None:
         """Remove the bars."""

@@ -34,9 +34,6 @@ HIDDEN = {"excludeColumns": "excludeColumns.", "hash": "hashColumns."}
 
 _Entry = TypeVar("_Entry")
 
-_NUMBER = re.compile(r"\d+ to \d+")
-_LIST = "with commas between them"
-
 
 @functools.cache
 def declared() -> dict[str, type]:
@@ -118,9 +115,9 @@ def entry_key(name: str, key: str) -> str:
 def _type(values: str) -> type:
     if values == "true, false":
         return bool
-    if _NUMBER.fullmatch(values):
+    if re.fullmatch(r"\d+ to \d+", values):
         return int
-    return list if values.endswith(_LIST) else str
+    return list if values.endswith("with commas between them") else str
 
 
 def entries_of(value: object) -> dict[str, object]:

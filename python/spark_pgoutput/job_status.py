@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -89,24 +90,6 @@ def problem(status: Mapping[str, Any], now: datetime) -> str | None:
     return found
 
 
-def failed_tables(status: Mapping[str, Any]) -> list[str]:
-    """Return a line for each table that has failed."""
-    return [
-        f"The table {table['table']} has failed. {table['reason']}"
-        for table in status["tables"]
-        if table["state"] == "failed"
-    ]
-
-
-def late_tables(status: Mapping[str, Any], max_lag: float) -> list[str]:
-    """Return a line for each table whose lag is more than so many seconds."""
-    return [
-        f"The table {table['table']} is {table['lag']:.0f} s behind."
-        for table in status["tables"]
-        if table["lag"] is not None and table["lag"] > max_lag
-    ]
-
-
 def prometheus(status: Mapping[str, Any]) -> str:
     """Write the metrics of a job in the text format of Prometheus."""
     slot = {"slot": status["slot"]}
@@ -148,9 +131,17 @@ def _check(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
     if why is not None:
         print(_line(why), file=sys.stderr)
         return NOT_READING
-    lines = failed_tables(status) if arguments.tables else []
-    if arguments.max_lag is not None:
-        lines += late_tables(status, arguments.max_lag)
+    lines = [
+        f"The table {table['table']} has failed. {table['reason']}"
+        for table in status["tables"]
+        if arguments.tables and table["state"] == "failed"
+    ]
+    most = math.inf if arguments.max_lag is None else arguments.max_lag
+    lines += [
+        f"The table {table['table']} is {table['lag']:.0f} s behind."
+        for table in status["tables"]
+        if table["lag"] is not None and table["lag"] > most
+    ]
     for line in lines:
         print(_line(line), file=sys.stderr)
     if lines:
@@ -163,19 +154,19 @@ def _show(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
     # These two need PySpark, and to import it takes too long for a probe.
     from pyspark.sql import Row
 
-    from spark_pgoutput import status_report
+    from spark_pgoutput import reports
 
     times = ("since", "next_try", "last_change", "last_rewrite")
     rows = []
     for table in status["tables"]:
         # A job of another version can lack a column.
-        values = {name: table.get(name) for name in status_report.COLUMNS}
+        values = {name: table.get(name) for name in reports.STATUS_FIELDS}
         values |= {name: _time(table[name]) for name in times if table.get(name) is not None}
         rows.append(Row(**values, written=_time(status["written"])))
     if arguments.json:
-        print(status_report.as_json(rows, None, status["waits"]))
+        print(reports.status_json(rows, None, status["waits"]))
     else:
-        print(status_report.as_text(rows, None, status["waits"], files=arguments.files))
+        print(reports.status_text(rows, None, status["waits"], files=arguments.files))
     return 0
 
 

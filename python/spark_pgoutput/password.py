@@ -33,7 +33,12 @@ def refuse(group: argparse._ActionsContainer) -> None:
 
 
 def variables(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the variables of the environment that give another process the password."""
+    """Return the variables of the environment that give another process the password.
+
+    A command that does not connect to a server needs none.
+    """
+    if getattr(arguments, "url", None) is None:
+        return {}
     if arguments.password_file is not None:
         try:
             return {"PGPASSWORD": first_line(arguments.password_file)}

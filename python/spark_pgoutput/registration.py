@@ -54,8 +54,11 @@ def register(spark: SparkSession) -> None:
     has_functions(spark)  # This notes that a session has them.
 
 
-def classic_jvm(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401
-    """Return the JVM of a Classic session that has the functions, as `jvm_of` does.
+def jobs_of(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401
+    """Return Scala's package of jobs, with a Classic session as the active one of this thread.
+
+    Spark takes the settings of catalogs from the active session. A thread that Python has started
+    has none before PySpark's own functions set it in this way.
 
     Parameters
     ----------
@@ -77,18 +80,9 @@ def classic_jvm(spark: SparkSession, function: str, command: str | None = None) 
             f"command spark-pgoutput {command or function} on a machine that can start a driver."
         )
     register(spark)
-    return jvm_of(spark)
-
-
-def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401
-    """Return the JVM of a Classic session, with this session as the active one of this thread.
-
-    Spark takes the settings of catalogs from the active session. A thread that Python has started
-    has none before PySpark's own functions set it in this way.
-    """
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
-    return jvm
+    return jvm.io.sparkpgoutput.lake.job
 
 
 def has_functions(spark: SparkSession) -> bool:
@@ -99,22 +93,16 @@ def has_functions(spark: SparkSession) -> bool:
     return exists
 
 
-def require_functions(spark: SparkSession) -> None:
-    """Raise an error that says how to register, if a session does not have the functions."""
-    if not has_functions(spark):
-        raise RuntimeError(_SERVER_WITHOUT_JAR if is_connect(spark) else _NOT_REGISTERED)
-
-
-def require_functions_in_any_session() -> None:
-    """Raise an error that says how to register, if no session is known to have the functions.
+def require_functions(spark: SparkSession | None = None) -> None:
+    """Raise an error that says how to register, if a session does not have the functions.
 
     A Column belongs to no session. The active session may lack the functions while the session
-    that uses the Column has them, so one session with the functions is enough here.
+    that uses the Column has them, so without `spark`, one session with the functions is enough.
     """
-    if not _was_registered:
+    if spark is None and not _was_registered:
         spark = SparkSession.getActiveSession()
-        if spark is not None:
-            require_functions(spark)
+    if spark is not None and not has_functions(spark):
+        raise RuntimeError(_SERVER_WITHOUT_JAR if is_connect(spark) else _NOT_REGISTERED)
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -1,20 +1,14 @@
-"""The command `spark-pgoutput replicate`: its arguments, and the spark-submit that runs it."""
+"""The command `spark-pgoutput replicate`: its arguments."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any
 
 from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
 from spark_pgoutput.job_options import LISTS, OF_TABLES, entry_key, merged_entries, option_key
-
-_SUBMITTED = "replicate_job.py"  # beside this file
-
-# The size of the driver's heap if the user sets none. Spark's own default is 1g.
-_MEMORY, _DEFAULT_MEMORY = "SPARK_DRIVER_MEMORY", "2g"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -69,87 +63,61 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
     job.add_argument(
         "--publication", required=required, help="the publications, with commas between them"
     )
-    job.add_argument(
-        "--name",
-        action=_Pairs,
-        metavar="TABLE=NAME",
-        help="the name of a table in the target, as in public.orders=orders; can be repeated",
+
+    def repeated(name: str, action: type[argparse.Action], metavar: str, text: str) -> None:
+        dest = "columns" if action is _Columns else None
+        text = f"{text}; can be repeated"
+        job.add_argument(name, action=action, dest=dest, metavar=metavar, help=text)
+
+    repeated(
+        *("--name", _Pairs, "TABLE=NAME"),
+        "the name of a table in the target, as in public.orders=orders",
     )
-    job.add_argument(
-        "--type",
-        action=_Pairs,
-        metavar="COLUMN=TYPE",
-        help="the Spark type of a column, as in public.orders.price=STRING; can be repeated",
+    repeated(
+        *("--type", _Pairs, "COLUMN=TYPE"),
+        "the Spark type of a column, as in public.orders.price=STRING",
     )
-    job.add_argument(
-        "--pg-type",
-        action=_Pairs,
-        metavar="TYPE=TYPE",
-        help="the Spark type of all columns of a type of PostgreSQL, as in "
-        "numeric=DECIMAL(38,18); can be repeated",
+    repeated(
+        *("--pg-type", _Pairs, "TYPE=TYPE"),
+        "the Spark type of all columns of a type of PostgreSQL, as in numeric=DECIMAL(38,18)",
     )
-    job.add_argument(
-        "--exclude-column",
-        action=_Columns,
-        dest="columns",
-        metavar="TABLE.COLUMN",
-        help="a column that the target does not get, as in public.users.ssn; can be repeated",
+    repeated(
+        *("--exclude-column", _Columns, "TABLE.COLUMN"),
+        "a column that the target does not get, as in public.users.ssn",
     )
-    job.add_argument(
-        "--hash-column",
-        action=_Columns,
-        dest="columns",
-        metavar="TABLE.COLUMN",
-        help="a column of which the target gets hashes, with the salt of --option "
-        "hashSaltFile=FILE or hashSaltVariable=NAME; can be repeated",
+    repeated(
+        *("--hash-column", _Columns, "TABLE.COLUMN"),
+        "a column of which the target gets hashes, with the salt of --option hashSaltFile=FILE or "
+        "hashSaltVariable=NAME",
     )
-    job.add_argument(
-        "--mode",
-        action=_OfTables,
-        metavar="[TABLE=]MODE",
-        help="mirror (the default): the target has the rows of a table; versions: it has each "
-        "version of each row; history: it has all changes of a table; both: it has the rows, and "
-        "the changes in TABLE_history. MODE alone is for all tables, and TABLE=MODE is for one "
-        "table, as in public.orders=history; can be repeated",
+    repeated(
+        *("--mode", _OfTables, "[TABLE=]MODE"),
+        "mirror (the default): the target has the rows of a table; versions: it has each version "
+        "of each row; history: it has all changes of a table; both: it has the rows, and the "
+        "changes in TABLE_history. MODE alone is for all tables, and TABLE=MODE is for one table, "
+        "as in public.orders=history",
     )
-    job.add_argument(
-        "--on-delete",
-        action=_OfTables,
-        metavar="[TABLE=]VALUE",
-        help="delete (the default): a row that the server deletes is deleted in the target; mark: "
-        "it stays, and _deleted_at says when it was deleted. VALUE alone is for all tables; can be "
-        "repeated",
+    repeated(
+        *("--on-delete", _OfTables, "[TABLE=]VALUE"),
+        "delete (the default): a row that the server deletes is deleted in the target; mark: it "
+        "stays, and _deleted_at says when it was deleted. VALUE alone is for all tables",
     )
-    job.add_argument(
-        "--partition",
-        action=_Pairs,
-        metavar="TABLE=FIELDS",
-        help="the partitions of a table in the target, as in public.orders=country, or in Iceberg "
-        "also public.orders=days(created),bucket(16,id); can be repeated",
+    repeated(
+        *("--partition", _Pairs, "TABLE=FIELDS"),
+        "the partitions of a table in the target, as in public.orders=country, or in Iceberg also "
+        "public.orders=days(created),bucket(16,id)",
     )
-    job.add_argument(
-        "--cluster",
-        action=_Pairs,
-        metavar="TABLE=COLUMNS",
-        help="the columns by which a table is clustered in Delta or sorted in Iceberg, as in "
-        "public.orders=customer,created; can be repeated",
+    repeated(
+        *("--cluster", _Pairs, "TABLE=COLUMNS"),
+        "the columns by which a table is clustered in Delta or sorted in Iceberg, as in "
+        "public.orders=customer,created",
     )
-    job.add_argument(
-        "--property",
-        action=_Pairs,
-        metavar="NAME=VALUE",
-        help="a property of the tables that the job makes; can be repeated",
-    )
+    repeated("--property", _Pairs, "NAME=VALUE", "a property of the tables that the job makes")
     job.add_argument(
         "--status-file",
         help="a file of this host that gets the status every 10 seconds, for `status --check`",
     )
-    job.add_argument(
-        "--option",
-        action=_Options,
-        metavar="NAME=VALUE",
-        help="another option, as in onTableError=stop; can be repeated",
-    )
+    repeated("--option", _Options, "NAME=VALUE", "another option, as in onTableError=stop")
 
 
 class _Pairs(argparse.Action):
@@ -162,21 +130,22 @@ class _Pairs(argparse.Action):
         values: str | Sequence[object] | None,
         option_string: str | None = None,
     ) -> None:
-        name, equals, value = self._pair(str(values)).partition("=")
-        if not equals or not name or not value:
+        name, value = self._parts(str(values))
+        if not name or not value:
             parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
         if problem := self._problem(name):
             parser.error(f"argument {option_string}: {problem}")
-        pairs = getattr(namespace, self.dest) or {}
-        setattr(namespace, self.dest, self._merged(pairs, name, value))
+        found = getattr(namespace, self.dest) or {}
+        setattr(namespace, self.dest, self._merged(found, name, value))
 
-    def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
+    def _parts(self, text: str) -> tuple[str, str]:
+        """Return the name and the value, one of which is empty if the form is wrong."""
+        name, _, value = text.partition("=")
+        return name, value
+
+    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
         """Return the arguments with another one. If two have the same name, the last one counts."""
-        return merged_entries(_OPTIONS.get(self.dest, self.dest), pairs, {name: value})
-
-    def _pair(self, text: str) -> str:
-        """Return the argument with its name."""
-        return text
+        return merged_entries(_OPTIONS.get(self.dest, self.dest), found, {name: value})
 
     def _problem(self, name: str) -> str | None:
         """Return why a name is refused; None if it is accepted."""
@@ -186,28 +155,23 @@ class _Pairs(argparse.Action):
 class _OfTables(_Pairs):
     """Collects the values of tables. A value without a table is for all other tables."""
 
-    def _pair(self, text: str) -> str:
-        return text if "=" in text else f"*={text}"
+    def _parts(self, text: str) -> tuple[str, str]:
+        return super()._parts(text) if "=" in text else ("*", text)
 
 
-class _Columns(argparse.Action):
+class _Columns(_Pairs):
     """Collects columns that are excluded or hashed, and adds them to those of the file."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        table, _, column = str(values).rpartition(".")
-        if not table or not column:
-            parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
+    def _parts(self, text: str) -> tuple[str, str]:
+        table, _, column = text.rpartition(".")
+        return table, column
+
+    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
         key = "hash" if "--hash-column" in self.option_strings else "excludeColumns"
-        tables = {name: dict(hidden) for name, hidden in (namespace.columns or {}).items()}
-        hidden = tables.setdefault(entry_key("columns", table), {})
-        hidden[key] = [*hidden.get(key, ()), column]
-        namespace.columns = tables
+        tables = {table: dict(hidden) for table, hidden in found.items()}
+        hidden = tables.setdefault(entry_key("columns", name), {})
+        hidden[key] = [*hidden.get(key, ()), value]
+        return tables
 
 
 class _Options(_Pairs):
@@ -225,9 +189,9 @@ class _Options(_Pairs):
             return "'columns' has its own arguments: --exclude-column and --hash-column"
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
-    def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
+    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
         same = option_key(name)
-        return {**{k: v for k, v in pairs.items() if option_key(k) != same}, name: value}
+        return {**{k: v for k, v in found.items() if option_key(k) != same}, name: value}
 
 
 # The options that have an argument of their own, with the argument.
@@ -263,19 +227,3 @@ def argument_values(config: ConfigFile) -> dict[str, object]:
         values["properties_file"] = [str(config.properties_file)]
     conf = [f"{name}={value}" for name, value in config.spark.items()]
     return {**values, "conf": conf, "secrets": config.secrets}
-
-
-def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
-    """Replace this process by spark-submit, which runs the job.
-
-    The exit status is 0 if everything is applied, 3 if a table has failed, and 1 if the job failed.
-
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        The arguments of the command.
-    given : sequence of str
-        The same arguments as the user wrote them. The job's process reads them again.
-    """
-    memory = {_MEMORY: os.environ.get(_MEMORY) or _DEFAULT_MEMORY}
-    spark_submit.submit(_SUBMITTED, arguments, given, {**memory, **password.variables(arguments)})

@@ -21,9 +21,8 @@ from spark_pgoutput.job_options import (
     merged,
 )
 from spark_pgoutput.password import first_line, has_password
-from spark_pgoutput.registration import classic_jvm
+from spark_pgoutput.registration import jobs_of
 
-_JOB = "io.sparkpgoutput.lake.job.Replication"
 _POLL_SECONDS = 1.0
 
 
@@ -108,7 +107,7 @@ def replicate(
         If an option is wrong, if something is missing at the server or in the target, or if the
         job cannot go on without a gap.
     """
-    jvm = classic_jvm(spark, "replicate")
+    jobs = jobs_of(spark, "replicate")
     given: dict[str, object] = {
         "config": config,
         "url": url,
@@ -123,7 +122,7 @@ def replicate(
         "on_delete": on_delete,
         **options,
     }
-    started = getattr(jvm, _JOB).start(spark._jsparkSession, job_options(spark, given))
+    started = jobs.Replication.start(spark._jsparkSession, job_options(spark, given))
     return Replication(spark, started)
 
 

@@ -1,13 +1,18 @@
-"""The struct that a message decodes to."""
+"""The struct that a message decodes to, and the schema of a table from a Relation message."""
 
 from __future__ import annotations
 
 import json
 import zipfile
 
-from pyspark.sql.types import StructType
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructField, StructType
 
+from spark_pgoutput.arguments import Options, wrong_type
+from spark_pgoutput.functions import pgoutput_schema
 from spark_pgoutput.jar import jar_path
+
+_EXPECTED = "the field 'relation' of a collected row of pgoutput_decode's struct"
 
 
 def message_schema() -> StructType:
@@ -29,3 +34,72 @@ def message_schema() -> StructType:
     """
     with zipfile.ZipFile(jar_path()) as jar:
         return StructType.fromJson(json.loads(jar.read("io/sparkpgoutput/message-schema.json")))
+
+
+def schema_of(relation_row: Row, options: Options | None = None) -> StructType:
+    """Return the Spark schema of a table, for `spark_pgoutput.functions.pgoutput_row`.
+
+    It runs a small query in the active session.
+
+    Parameters
+    ----------
+    relation_row : Row
+        The field ``relation`` of a collected row of the struct that `pgoutput_decode` returns. Only
+        Relation messages have it.
+    options : mapping of str to str, number, bool or None, optional
+        The options of `spark_pgoutput.functions.pgoutput_row`. Only ``type.<oid>`` matters here: it
+        names the type behind an oid that PostgreSQL does not fix.
+
+    Returns
+    -------
+    StructType
+        The columns, with the names of PostgreSQL's types in their comments.
+
+    Raises
+    ------
+    TypeError
+        If `relation_row` is not a Row.
+    ValueError
+        If `relation_row` is None, as it is for a message other than a Relation message, or has
+        other fields than ``relation``.
+
+    Examples
+    --------
+    >>> from spark_pgoutput import functions as PF, schema_of
+    >>> relation = "520000404a7075626c6963006f726465727300640001016964000000001400000000"
+    >>> df = spark.createDataFrame([(bytearray.fromhex(relation),)], "data binary")
+    >>> row = df.select(PF.pgoutput_decode("data")["relation"].alias("relation")).first()
+    >>> schema_of(row.relation)["id"].dataType
+    LongType()
+    """
+    _check(relation_row)
+    relation = StructType([_relation_field()])
+    frame = SparkSession.active().createDataFrame([(relation_row,)], relation)
+    (row,) = frame.select(pgoutput_schema("relation", options)).collect()
+    schema = StructType.fromDDL(row[0])
+    assert isinstance(schema, StructType)
+    return schema
+
+
+def _relation_field() -> StructField:
+    return StructField("relation", message_schema()["relation"].dataType)
+
+
+def _check(row: Row) -> None:
+    if row is None:
+        raise ValueError(
+            f"The argument 'relation_row' is None. It must be {_EXPECTED}. Only Relation messages "
+            "have it: filter the messages on type = 'RELATION'."
+        )
+    if not isinstance(row, Row):
+        raise wrong_type("relation_row", _EXPECTED, row)
+    fields = row.asDict()
+    relation = _relation_field().dataType
+    assert isinstance(relation, StructType)
+    if list(fields) != relation.names:
+        raise ValueError(
+            f"The argument 'relation_row' must be {_EXPECTED}, with the fields "
+            f"{', '.join(relation.names)}. This Row has the fields {', '.join(fields)}."
+        )
+    if fields["columns"] is None:
+        raise ValueError("The columns of the argument 'relation_row' are None.")

@@ -6,10 +6,11 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from spark_pgoutput import password
 from spark_pgoutput.jar import jar_path
 from spark_pgoutput.logging_file import use_logging_file
 from spark_pgoutput.spark_defaults import spark_default, spark_home
@@ -17,6 +18,9 @@ from spark_pgoutput.spark_defaults import spark_default, spark_home
 # This variable of the environment says to a script that the command's output is a terminal. The
 # script cannot see it, because spark-submit gives its scripts pipes.
 TERMINAL = "SPARK_PGOUTPUT_TERMINAL"
+
+# The size of the driver's heap, if no setting of Spark has it. Spark's own default is 1g.
+_MEMORY = "SPARK_DRIVER_MEMORY"
 
 _PASSED_ON = ("--master", "--conf", "--packages", "--properties-file")
 
@@ -31,26 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(secrets={})
 
 
-def submit(
-    script: str,
-    arguments: argparse.Namespace,
-    given: Sequence[str],
-    variables: Mapping[str, str],
-) -> NoReturn:
-    """Replace this process by spark-submit, which runs a script beside this file.
+def submit(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
+    """Replace this process by spark-submit, which runs the script `job_process.py`.
 
     Parameters
     ----------
-    script : str
-        The name of the script.
     arguments : argparse.Namespace
         The arguments of the command.
     given : sequence of str
         The same arguments as the user wrote them. The script reads them again.
-    variables : mapping of str to str
-        More variables of the environment. Neither `ps` nor Spark shows them.
     """
-    environment = {**os.environ, **variables}
+    # Neither `ps` nor Spark shows the password in these variables.
+    environment = {**os.environ, **password.variables(arguments)}
+    if arguments.command == "replicate":
+        environment[_MEMORY] = environment.get(_MEMORY) or "2g"
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     # Another Python, or Jupyter, which runs the user's own drivers, may not have this package.
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -75,7 +73,7 @@ def submit(
     command += ["--deploy-mode", "client"]
     # Otherwise, the setting spark.pyspark.python would override the variable of the environment.
     command += ["--conf", f"spark.pyspark.driver.python={sys.executable}"]
-    command += [str(Path(__file__).with_name(script)), *given]
+    command += [str(Path(__file__).with_name("job_process.py")), *given]
     try:
         os.execve(command[0], command, environment)  # so that signals reach Spark
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Code for all scripts that spark-submit runs: the session, signals, and the texts of errors."""
+"""What each command needs in the process of spark-submit: a session, signals and error texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ JOB_SETTINGS = {
 }
 
 _EXTENSIONS = "spark.sql.extensions"
-_PACKAGES = "spark.jars.packages"
 
 # The settings if the target is a folder.
 DELTA_SETTINGS = {
@@ -60,7 +59,8 @@ def session(
     builder = SparkSession.builder.appName(name)
     given = _submitted()
     settings = {**_QUIET, **JOB_SETTINGS, **(more or {})}
-    if _names_delta(given) if target is None else "/" in target:
+    jars = [given.get(name, "") for name in ("spark.jars", "spark.jars.packages")]
+    if any("delta-spark" in each for each in jars) if target is None else "/" in target:
         settings |= DELTA_SETTINGS
         extensions = [*given.pop(_EXTENSIONS, "").split(","), settings[_EXTENSIONS]]
         settings[_EXTENSIONS] = ",".join(dict.fromkeys(filter(None, extensions)))
@@ -129,11 +129,6 @@ def _text(error: Exception) -> str:
     found = re.search(r"\[PGOUTPUT_\w+\].+", message)
     # An error of a task has its stack trace in the message.
     return found[0] if found else re.split(r"\n\s+at |\n+Driver stacktrace:", message)[0]
-
-
-def _names_delta(given: Mapping[str, str]) -> bool:
-    """Return whether the user has given Spark the JAR of Delta."""
-    return any("delta-spark" in given.get(name, "") for name in ("spark.jars", _PACKAGES))
 
 
 def _submitted() -> dict[str, str]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.arguments import flag, path_text, table_names, wrong_type
-from spark_pgoutput.registration import classic_jvm
+from spark_pgoutput.registration import jobs_of
 from spark_pgoutput.replication import Replication, job_options
 
-_COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
 _POLL_SECONDS = 1.0
 
 
@@ -69,8 +67,7 @@ def verify(
         If the folder has no state of a job, the job does not know a table, or it cannot verify
         tables.
     """
-    jvm = classic_jvm(spark, "verify")
-    command = getattr(jvm, _COMMAND)
+    command = jobs_of(spark, "verify").VerifyCommand
     wanted = table_names(tables)
     say = tell or (lambda text: None)
     if timeout is not None and not (isinstance(timeout, (int, float)) and timeout >= 0):
@@ -79,20 +76,15 @@ def verify(
         if timeout is not None:
             raise TypeError("The timeout goes with a job that runs, and not with once=True.")
         given = job_options(spark, {**options, "checkpoint": checkpoint, "once": True})
-        with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
+        job = Replication(spark, command.run(spark._jsparkSession, given, wanted))
+        try:
             return _verified(job, say)
+        finally:
+            job.stop()
     if options:
         raise TypeError(f"The options {', '.join(sorted(options))} go with once=True.")
     asked = command.ask(spark._jsparkSession, path_text(checkpoint), wanted)
     return _answer(spark, asked, timeout, say)
-
-
-@contextmanager
-def _running(job: Replication) -> Iterator[Replication]:
-    try:
-        yield job
-    finally:
-        job.stop()
 
 
 def _verified(job: Replication, say: Callable[[str], object]) -> DataFrame:

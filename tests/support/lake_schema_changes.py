@@ -50,6 +50,7 @@ class SchemaChanges:
         if len(self.tables) < len(lake_history.TABLES) + _MOST_TABLES:
             changes.append(self._add_table)
         statement = self._dice.choice(changes)()
+        self._execute(statement)
         for (table, column), data_type in self._columns.items():
             some = f"hashtext(ctid::text) % {self._dice.randint(2, 9)} = 0"
             self._execute(
@@ -64,10 +65,8 @@ class SchemaChanges:
 
     def _add(self, default: str = "") -> str:
         table, column = self._dice.choice(self._altered), f"added {self._number}"
-        statement = f'ALTER TABLE "{table}" ADD COLUMN "{column}" int{default}'
-        self._execute(statement)
         self._columns[table, column] = "int"
-        return statement
+        return f'ALTER TABLE "{table}" ADD COLUMN "{column}" int{default}'
 
     def _add_with_default(self) -> str:
         return self._add(f" DEFAULT {self._number}")
@@ -75,35 +74,27 @@ class SchemaChanges:
     def _rename(self) -> str:
         (table, column), data_type = self._choose()
         new = f"renamed {self._number}"
-        statement = f'ALTER TABLE "{table}" RENAME "{column}" TO "{new}"'
-        self._execute(statement)
         del self._columns[table, column]
         self._columns[table, new] = data_type
-        return statement
+        return f'ALTER TABLE "{table}" RENAME "{column}" TO "{new}"'
 
     def _drop(self) -> str:
         (table, column), _ = self._choose()
-        statement = f'ALTER TABLE "{table}" DROP COLUMN "{column}"'
-        self._execute(statement)
         del self._columns[table, column]
-        return statement
+        return f'ALTER TABLE "{table}" DROP COLUMN "{column}"'
 
     def _change_type(self) -> str:
         (table, column), data_type = self._choose()
         new = {"int": "bigint"}.get(data_type, "text")
-        statement = f'ALTER TABLE "{table}" ALTER "{column}" TYPE {new}'
-        self._execute(statement)
         self._columns[table, column] = new
-        return statement
+        return f'ALTER TABLE "{table}" ALTER "{column}" TYPE {new}'
 
     def _rewrite(self) -> str:
         (table, column), data_type = self._choose()
-        statement = (
+        return (
             f'ALTER TABLE "{table}" ALTER "{column}" TYPE {data_type} '
             f'USING ({self._number}::text || length("{column}"::text))::{data_type}'
         )
-        self._execute(statement)
-        return statement
 
     def _double(self) -> str:
         """Change a type and all values: an int to a bigint, or another type to an int."""
@@ -112,15 +103,11 @@ class SchemaChanges:
             "int": ("bigint", f'"{column}" * 2'),
             "bigint": ("int", f'"{column}" % 1000'),
         }.get(data_type, ("int", f'length("{column}")'))
-        statement = f'ALTER TABLE "{table}" ALTER "{column}" TYPE {new} USING ({value})::{new}'
-        self._execute(statement)
         self._columns[table, column] = new
-        return statement
+        return f'ALTER TABLE "{table}" ALTER "{column}" TYPE {new} USING ({value})::{new}'
 
     def _vacuum(self) -> str:
-        statement = f'VACUUM FULL "{self._dice.choice(self._altered)}"'
-        self._execute(statement)
-        return statement
+        return f'VACUUM FULL "{self._dice.choice(self._altered)}"'
 
     def _add_table(self) -> str:
         name = f"added_{self._number}"
@@ -128,10 +115,8 @@ class SchemaChanges:
             f"CREATE TABLE {name} (id int PRIMARY KEY, v text);"
             f"INSERT INTO {name} SELECT g, 'a' FROM generate_series(1, 500) g"
         )
-        statement = f"ALTER PUBLICATION {lake_history.PUBLICATION} ADD TABLE {name}"
-        self._execute(statement)
         self.tables[name] = name
-        return statement
+        return f"ALTER PUBLICATION {lake_history.PUBLICATION} ADD TABLE {name}"
 
     def _choose(self) -> tuple[tuple[str, str], str]:
         return self._dice.choice(list(self._columns.items()))

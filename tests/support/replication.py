@@ -6,7 +6,6 @@ import select
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 
 import psycopg
 from psycopg.pq import ExecStatus
@@ -41,12 +40,7 @@ class ReplicationSession:
     def __enter__(self) -> ReplicationSession:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._connection.close()
 
     def __iter__(self) -> Iterator[bytes]:

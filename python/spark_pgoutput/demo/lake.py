@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.settings import SETTINGS, delta_package
+from spark_pgoutput.demo.session import SETTINGS, delta_package
 
 COPIED = "Copied"
 SLOT = "lake_slot"
@@ -42,17 +41,6 @@ class LakeJob:
         """The folder of the tables."""
         return self.folder / "lake"
 
-    @property
-    def command(self) -> list[str]:
-        """The command, with ``--once``."""
-        return [
-            *("replicate", "--once"),
-            *("--url", self.server.jdbc_url, "--user", self.server.user),
-            *("--slot", SLOT, "--publication", self.publication),
-            *("--target", str(self.tables), "--checkpoint", str(self.folder / "lake-checkpoint")),
-            *("--packages", delta_package(), "--master", "local[*]"),
-        ]
-
     def run(self, kill_at: Callable[[str], bool] = lambda _: False) -> Iterator[str]:
         """Run the command, and yield the lines that it prints.
 
@@ -62,7 +50,27 @@ class LakeJob:
             Returns for a line whether the command is killed after it. By default, the command is
             never killed.
         """
-        with self._process() as process:
+        command = [
+            *(sys.executable, "-m", "spark_pgoutput", "replicate", "--once"),
+            *("--url", self.server.jdbc_url, "--user", self.server.user),
+            *("--slot", SLOT, "--publication", self.publication),
+            *("--target", str(self.tables), "--checkpoint", str(self.folder / "lake-checkpoint")),
+            *("--packages", delta_package(), "--master", "local[*]"),
+            *(part for pair in SETTINGS.items() for part in ("--conf", "=".join(pair))),
+        ]
+        log = self.folder / "replicate.log"
+        with log.open("ab") as errors:
+            process = subprocess.Popen(
+                command,
+                env={**os.environ, "PGPASSWORD": self.server.password},
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+        try:
             assert process.stdout
             for line in process.stdout:
                 yield line.rstrip()
@@ -70,29 +78,8 @@ class LakeJob:
                     os.killpg(process.pid, signal.SIGKILL)
                     return
             if process.wait() != 0:
-                log = self._log.read_text(errors="replace").splitlines()[-20:]
-                raise DemoError("\n".join(["spark-pgoutput replicate failed:", *log]))
-
-    @property
-    def _log(self) -> Path:
-        return self.folder / "replicate.log"
-
-    @contextmanager
-    def _process(self) -> Iterator[subprocess.Popen[str]]:
-        settings = [part for pair in SETTINGS.items() for part in ("--conf", "=".join(pair))]
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "spark_pgoutput", *self.command, *settings],
-                env={**os.environ, "PGPASSWORD": self.server.password},
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
-        try:
-            yield process
+                last = log.read_text(errors="replace").splitlines()[-20:]
+                raise DemoError("\n".join(["spark-pgoutput replicate failed:", *last]))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)

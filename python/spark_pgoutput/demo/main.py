@@ -13,13 +13,12 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
-from rich.console import Console
 
 from spark_pgoutput.demo import lake, report, workload
 from spark_pgoutput.demo.errors import DemoError
+from spark_pgoutput.demo.report import console
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.session import spark_session
-from spark_pgoutput.demo.settings import DELTA_SPARKS, delta_package, has_delta
+from spark_pgoutput.demo.session import DELTA_SPARKS, delta_package, has_delta, spark_session
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.password import ask
 
@@ -70,64 +69,50 @@ _AGAIN = """\
 
 def demonstrate_own_server(limit: int) -> None:
     """Start a PostgreSQL server, make changes, and read its slot as messages and as a stream."""
-    console = _console()
     with ExitStack() as stack:
-        with _step(console, "Starting PostgreSQL 18", "PostgreSQL 18 is running"):
+        with _step("Starting PostgreSQL 18", "PostgreSQL 18 is running"):
             server = stack.enter_context(PostgresServer())
         console.rule("In PostgreSQL: tables, a publication, a slot and some changes")
-        _run(console, workload.CHANGES, server)
+        _run(workload.CHANGES, server)
         slot = Slot(
             server.jdbc_url, workload.SLOT, [workload.PUBLICATION], server.user, server.password
         )
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
-        spark = _start_spark(console, stack, folder, writes_delta=has_delta())
-        _show_messages(console, spark, slot, limit, folder)
-        _show_stream(console, spark, slot, server, folder)
+        spark = _start_spark(stack, folder, writes_delta=has_delta())
+        _show_messages(spark, slot, limit, folder)
+        _show_stream(spark, slot, server, folder)
         if has_delta():
-            _show_lake(console, spark, server, folder)
+            _show_lake(spark, server, folder)
         else:
             console.print(_NO_DELTA.format(this=spark.version, newest=DELTA_SPARKS[-1]))
     console.print("The demo stopped the PostgreSQL server and removed its data.")
 
 
 def demonstrate_server(
-    url: str,
-    user: str | None,
-    password: str | None,
-    slot: str,
-    publications: Sequence[str],
-    limit: int,
+    url: str, user: str | None, slot: str, publications: Sequence[str], limit: int
 ) -> None:
     """Show what a slot of the user's server has."""
-    if password is None:
-        password = os.environ.get("PGPASSWORD")
+    password = os.environ.get("PGPASSWORD")
     if password is None:
         password = ask(user)
-    console = _console()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
-        spark = _start_spark(console, stack, folder, writes_delta=False)
-        if _show_messages(
-            console, spark, Slot(url, slot, publications, user, password), limit, folder
-        ):
+        spark = _start_spark(stack, folder, writes_delta=False)
+        if _show_messages(spark, Slot(url, slot, publications, user, password), limit, folder):
             console.rule("Changes of tables")
-            report.print_code(console, report.COMMITTED)
+            report.print_code(report.COMMITTED)
             spark.sql(report.COMMITTED)
-            _show_changes(console, spark)
+            _show_changes(spark)
     console.print("The slot is as it was.")
 
 
-def _start_spark(
-    console: Console, stack: ExitStack, folder: Path, *, writes_delta: bool
-) -> SparkSession:
-    with _step(console, "Starting Spark", "Spark is running"):
+def _start_spark(stack: ExitStack, folder: Path, *, writes_delta: bool) -> SparkSession:
+    with _step("Starting Spark", "Spark is running"):
         session = spark_session(folder / "spark.log", writes_delta=writes_delta)
         return stack.enter_context(session)
 
 
-def _show_messages(
-    console: Console, spark: SparkSession, slot: Slot, limit: int, folder: Path
-) -> bool:
+def _show_messages(spark: SparkSession, slot: Slot, limit: int, folder: Path) -> bool:
     """Read the messages of a slot, and decode them. Return False if there are none."""
     console.rule("From PostgreSQL to Spark: messages")
     code = _MESSAGES.format(
@@ -136,121 +121,103 @@ def _show_messages(
         publications=json.dumps(slot.options["publication"]),
         limit=limit,
     )
-    report.print_code(console, code, "python")
+    report.print_code(code, "python")
     console.print()
     path = str(folder / "messages")
-    with _step(console, "Reading the slot", "Spark has read the slot"), source_errors():
+    with _step("Reading the slot", "Spark has read the slot"), source_errors():
         slot.read_messages(spark).limit(limit).write.parquet(path)
     numbered = "row_number() OVER (ORDER BY lsn, ordinal) AS seq"
     spark.read.parquet(path).selectExpr(numbered, "*").createOrReplaceTempView("messages")
     console.rule("In Spark SQL")
     for statement in (report.DECODED, report.CELLS):
-        report.print_code(console, statement)
+        report.print_code(statement)
         spark.sql(statement)
-    if not report.print_result(console, spark, report.TYPES):
+    if not report.print_result(spark, report.TYPES):
         console.print("The slot has no changes of these publications.")
         return False
     for query in (report.RELATIONS, report.CHANGES, report.TRANSACTIONS):
-        report.print_result(console, spark, query)
-    _show_typed_rows(console, spark)
+        report.print_result(spark, query)
+    for relation_id, ddl in report.print_result(spark, report.SCHEMA):
+        schema = cast(StructType, StructType.fromDDL(ddl))
+        report.print_result(spark, report.typed_rows(relation_id, schema))
     return True
 
 
-def _show_typed_rows(console: Console, spark: SparkSession) -> None:
-    """Show the changes of one table as rows with the types of its columns."""
-    for relation_id, ddl in report.print_result(console, spark, report.SCHEMA):
-        schema = cast(StructType, StructType.fromDDL(ddl))
-        report.print_result(console, spark, report.typed_rows(relation_id, schema))
-
-
-def _show_stream(
-    console: Console, spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path
-) -> None:
+def _show_stream(spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path) -> None:
     """Copy the changes with a stream that stops and starts again, and rebuild the tables."""
     console.rule("A stream of changes")
-    report.print_code(console, _STREAM, "python")
+    report.print_code(_STREAM, "python")
     console.print()
-    _copy_changes(console, spark, slot, server, folder)
+    _copy_changes(spark, slot, server, folder)
     console.rule("In PostgreSQL: more changes")
-    _run(console, workload.LATER_CHANGES, server)
+    _run(workload.LATER_CHANGES, server)
     console.rule("The stream goes on")
-    report.print_code(console, _AGAIN, "python")
+    report.print_code(_AGAIN, "python")
     console.print()
-    _copy_changes(console, spark, slot, server, folder)
+    _copy_changes(spark, slot, server, folder)
     spark.read.parquet(str(folder / "changes")).createOrReplaceTempView("changes")
-    _show_changes(console, spark)
-    _show_rebuilt_tables(console, spark, server)
+    _show_changes(spark)
+    report.print_code(report.REBUILT)
+    spark.sql(report.REBUILT)
+    _compare(spark, server, "rebuilt")
 
 
-def _copy_changes(
-    console: Console, spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path
-) -> None:
+def _copy_changes(spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path) -> None:
     """Run the stream once."""
-    with _step(console, "The stream is running", "The stream has stopped"), source_errors():
+    with _step("The stream is running", "The stream has stopped"), source_errors():
         query = slot.copy_changes(spark, str(folder / "changes"), str(folder / "checkpoint"))
     rows = sum(progress.numInputRows for progress in query.recentProgress)
     ((confirmed,),) = workload.query(server.conninfo, workload.CONFIRMED)
     console.print(f"It has written {rows} changes. The slot is confirmed up to {confirmed}.")
 
 
-def _show_changes(console: Console, spark: SparkSession) -> None:
+def _show_changes(spark: SparkSession) -> None:
     """Show the view `changes`."""
     for query in (report.COMMITTED_COUNTS, report.COMMITTED_CHANGES):
-        report.print_result(console, spark, query)
+        report.print_result(spark, query)
 
 
-def _show_rebuilt_tables(console: Console, spark: SparkSession, server: PostgresServer) -> None:
-    """Apply the changes, and compare the result with the server's tables."""
-    report.print_code(console, report.REBUILT)
-    spark.sql(report.REBUILT)
-    _compare(console, spark, server, "rebuilt")
-
-
-def _compare(console: Console, spark: SparkSession, server: PostgresServer, name: str) -> None:
+def _compare(spark: SparkSession, server: PostgresServer, name: str) -> None:
     """Compare a view of all cells with the server's tables."""
-    report.print_code(console, workload.TABLES)
+    report.print_code(workload.TABLES)
     rows = workload.query(server.conninfo, workload.TABLES)
     columns = "_table STRING, id STRING, column STRING, cell STRING"
     spark.createDataFrame(rows, columns).createOrReplaceTempView("server")
-    compared = report.print_result(console, spark, report.compared(name))
+    compared = report.print_result(spark, report.COMPARED.format(name=name))
     if not compared or any(len({row[name], row.server, row.equal}) > 1 for row in compared):
         raise DemoError(f"The {name} tables differ from the server's tables.")
     console.print(f"The {name} tables equal the server's tables.", style="green")
 
 
-def _show_lake(console: Console, spark: SparkSession, server: PostgresServer, folder: Path) -> None:
+def _show_lake(spark: SparkSession, server: PostgresServer, folder: Path) -> None:
     """Keep the tables equal in Delta by a job that is killed and started again."""
     console.rule("Tables in Delta, kept equal by one command")
     job = lake.LakeJob(server, workload.PUBLICATION, folder)
-    report.print_code(console, _REPLICATE.format(packages=delta_package()), "bash")
+    report.print_code(_REPLICATE.format(packages=delta_package()), "bash")
     console.print()
     for line in job.run(kill_at=lambda line: line.startswith(lake.COPIED)):
         console.print(line, soft_wrap=True)
     console.print("The demo has killed the job with SIGKILL.", style="yellow")
     console.rule("In PostgreSQL: more changes")
-    _run(console, workload.LAKE_CHANGES, server)
+    _run(workload.LAKE_CHANGES, server)
     console.rule("The same command again")
     for line in job.run():
         console.print(line, soft_wrap=True)
     view = report.LAKE.format(lake=job.tables)
-    report.print_code(console, report.LAKE.format(lake="lake"))
+    report.print_code(report.LAKE.format(lake="lake"))
     spark.sql(view)
-    _compare(console, spark, server, "lake")
+    _compare(spark, server, "lake")
 
 
-def _run(console: Console, script: str, server: PostgresServer) -> None:
+def _run(script: str, server: PostgresServer) -> None:
     """Run a script on the demo's server."""
     for section in workload.run(script, server.conninfo):
-        report.print_code(console, section.text)
+        report.print_code(section)
     console.print()
 
 
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
-
-
 @contextmanager
-def _step(console: Console, doing: str, done: str) -> Iterator[None]:
+def _step(doing: str, done: str) -> Iterator[None]:
     """Show that a step runs, and then how long it took."""
     started = time.monotonic()
     with console.status(doing):

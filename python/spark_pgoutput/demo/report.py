@@ -13,6 +13,8 @@ from rich.table import Table
 
 from spark_pgoutput.printable import printable
 
+console = Console(highlight=False, markup=False, emoji=False)
+
 # The demo prints each statement before it runs, with the comment that explains it.
 DECODED = """\
 -- Decode each message into a struct and turn the struct's fields into columns.
@@ -147,7 +149,7 @@ LATERAL VIEW stack(5,
   'placed_at', date_format(placed_at, 'yyyy-MM-dd HH:mm:ss+00')
 ) AS column, cell"""
 
-_COMPARED = """\
+COMPARED = """\
 -- Count the cells of the {name} tables and the server's tables, and compare.
 SELECT _table, count(DISTINCT id) AS rows,
        count({name}.id) AS {name}, count(server.id) AS server,
@@ -155,11 +157,6 @@ SELECT _table, count(DISTINCT id) AS rows,
          AND {name}.cell <=> server.cell) AS equal
 FROM {name} FULL JOIN server USING (_table, id, column)
 GROUP BY _table ORDER BY _table"""
-
-
-def compared(name: str) -> str:
-    """Return the query that compares the view of this name with the server's tables."""
-    return _COMPARED.format(name=name)
 
 
 def typed_rows(relation_id: int, schema: StructType) -> str:
@@ -186,7 +183,7 @@ FROM (
 ORDER BY seq LIMIT 8"""
 
 
-def print_code(console: Console, code: str, language: str = "sql") -> None:
+def print_code(code: str, language: str = "sql") -> None:
     """Print a statement or a piece of a program, in a form that can be copied."""
     console.print()
     text = Syntax("", language, theme="ansi_dark").highlight(code)
@@ -194,9 +191,9 @@ def print_code(console: Console, code: str, language: str = "sql") -> None:
     console.print(text, soft_wrap=True)
 
 
-def print_result(console: Console, spark: SparkSession, sql: str) -> list[Row]:
+def print_result(spark: SparkSession, sql: str) -> list[Row]:
     """Print a query, run it, and print and return its rows."""
-    print_code(console, sql)
+    print_code(sql)
     with console.status("Spark is working"):
         result = spark.sql(sql)
         rows = result.collect()

@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from spark_pgoutput.demo.errors import DemoError, require
 
@@ -146,12 +145,7 @@ class PostgresServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     def _start_guard(self, folder: Path, initdb: Sequence[str]) -> subprocess.Popen[str]:

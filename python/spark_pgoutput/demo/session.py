@@ -1,4 +1,4 @@
-"""The demo's Spark session: local and quiet."""
+"""The demo's Spark sessions: local, short and quiet, and with few rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,32 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pyspark
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from spark_pgoutput.demo.errors import DemoError
-from spark_pgoutput.demo.settings import SETTINGS, delta_settings
 from spark_pgoutput.spark_submit import prefer_classic
+from spark_pgoutput.submitted import DELTA_SETTINGS
+
+SETTINGS = {
+    # A session is too short for the optimizing compiler. Without it, a session takes half the time.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # The rows are too few for generated code, for adaptive plans and for several tasks. Delta reads
+    # the state of a table by tasks of its own, before and after each commit.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+# The Sparks that Delta runs on. The JAR has the same list in `LakeFormat`.
+DELTA_SPARKS = ("4.0", "4.1", "4.2")
 
 
 @contextmanager
@@ -32,14 +52,14 @@ def spark_session(log: Path, *, writes_delta: bool) -> Iterator[SparkSession]:
     # an error, by default on the terminal.
     logging.basicConfig(filename=log)
     prefer_classic(os.environ)
+    delta = {"spark.jars.packages": delta_package(), **DELTA_SETTINGS} if writes_delta else {}
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config(map={**SETTINGS, **delta})
     )
-    for name, value in {**SETTINGS, **(delta_settings() if writes_delta else {})}.items():
-        builder = builder.config(name, value)
     with _processes_ended():
         try:
             with _standard_error_to(log):
@@ -49,6 +69,21 @@ def spark_session(log: Path, *, writes_delta: bool) -> Iterator[SparkSession]:
             raise DemoError("\n".join([f"Spark did not start: {error}", *last_lines])) from error
         yield spark
         spark.stop()
+
+
+def has_delta() -> bool:
+    """Return whether Delta runs on this Spark."""
+    return _spark() in DELTA_SPARKS
+
+
+def delta_package() -> str:
+    """Return the coordinates of Delta for this Spark."""
+    return f"io.delta:delta-spark_{_spark()}_2.13:4.4.0"
+
+
+def _spark() -> str:
+    """Return the version of Spark without the patch release."""
+    return ".".join(pyspark.__version__.split(".")[:2])
 
 
 @contextmanager

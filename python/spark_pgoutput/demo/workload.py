@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 
 SLOT = "shop_slot"
@@ -30,27 +29,12 @@ FROM orders, unnest(
     ARRAY[id::text, customer_id::text, status::text, total::text,
           placed_at::text]) AS cell"""
 
-
-@dataclass(frozen=True)
-class Section:
-    """A comment in a script, with the statements below it."""
-
-    text: str
-
-    @property
-    def statements(self) -> list[str]:
-        """The statements, each of which ends with a semicolon at the end of a line."""
-        return re.findall(r"^[A-Z].*?;$", self.text, flags=re.DOTALL | re.MULTILINE)
+# Each statement ends with a semicolon at the end of a line.
+_STATEMENT = re.compile(r"^[A-Z].*?;$", re.DOTALL | re.MULTILINE)
 
 
-def sections(script: str) -> list[Section]:
-    """Return the sections of a script in the order in which they must run."""
-    text = (files(__package__) / script).read_text(encoding="utf-8")
-    return [Section(section) for section in text.strip().split("\n\n")]
-
-
-def run(script: str, conninfo: str) -> Iterator[Section]:
-    """Run a script, and yield each section before it runs.
+def run(script: str, conninfo: str) -> Iterator[str]:
+    """Run a script, and yield each section, a comment with the statements below it, before it runs.
 
     Parameters
     ----------
@@ -61,11 +45,12 @@ def run(script: str, conninfo: str) -> Iterator[Section]:
     """
     import psycopg
 
+    text = (files(__package__) / script).read_text(encoding="utf-8")
     # The script has its own BEGIN, and COMMIT PREPARED must run outside a transaction.
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        for section in sections(script):
+        for section in text.strip().split("\n\n"):
             yield section
-            for statement in section.statements:
+            for statement in _STATEMENT.findall(section):
                 connection.execute(statement)
 
 

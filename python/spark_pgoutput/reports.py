@@ -1,4 +1,4 @@
-"""The text of `spark-pgoutput status`, for terminals of 80 columns and for machines."""
+"""The texts of `status` and `verify`, for terminals of 80 columns and for machines."""
 
 from __future__ import annotations
 
@@ -6,25 +6,37 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from typing import TypeAlias
 
 from pyspark.sql import Row
 
 from spark_pgoutput.printable import printable
 
 #: The fields of each table in the status of a job, without the time at which it was written.
-COLUMNS = (
+STATUS_FIELDS = (
     *("table", "target", "mode", "state", "reason", "since", "next_try", "lsn", "last_change"),
     *("lag", "queue_changes", "queue_bytes"),
     *("files", "deleted_rows", "rewritten_bytes", "last_rewrite"),
 )
 
 _WIDTH = 80
-_COLUMNS = (("TABLE", 18), ("MODE", 7), ("STATE", 7), ("LSN", 13))
+_Columns: TypeAlias = Sequence[tuple[str, int]]
+
+# The columns of the tables with their widths. Figures are on the right of their columns.
+_STATUS = (("TABLE", 18), ("MODE", 7), ("STATE", 7), ("LSN", 13))
 _FIGURES = (("LAG", 7), ("QUEUED", 9))
 _ROWS = ("ROWS", 12)
+_RESULT = (("TABLE", 18), ("RESULT", 9))
+_COUNTS = {
+    "server_rows": ("AT SERVER", 11),
+    "target_rows": ("IN TARGET", 11),
+    "only_at_server": ("MISSING", 8),
+    "only_in_target": ("SURPLUS", 8),
+    "different": ("DIFFERENT", 9),
+}
 
 
-def as_json(
+def status_json(
     tables: Sequence[Row], slot: Mapping[str, str] | None, waits: Sequence[str] = ()
 ) -> str:
     """Write everything as one JSON object."""
@@ -40,7 +52,7 @@ def as_json(
     return json.dumps(found, indent=2, ensure_ascii=False)
 
 
-def as_text(
+def status_text(
     tables: Sequence[Row],
     slot: Mapping[str, str] | None,
     waits: Sequence[str] = (),
@@ -56,15 +68,12 @@ def as_text(
         lines += ["The job waits:", *(line for text in waits for line in _wrapped(text)), ""]
     counted = bool(tables) and "rows" in tables[0]
     figures = (*_FIGURES, _ROWS) if counted else _FIGURES
-    lines.append(_line([name for name, _ in _COLUMNS], figures, [name for name, _ in figures]))
+    lines += _head(_STATUS, figures)
     for row in tables:
-        name = row.table
-        if len(name) > _COLUMNS[0][1]:
-            lines.append(name)
-            name = ""
         values = [_time(row.lag), _number(row.queue_changes)]
         values += ["-" if row.rows is None else str(row.rows)] if counted else []
-        lines.append(_line([name, row["mode"], row.state, row.lsn or "-"], figures, values))
+        texts = [row.table, row["mode"], row.state, row.lsn or "-"]
+        lines += _row(_STATUS, texts, figures, values)
         if row.reason:
             lines += _wrapped(row.reason)
         if row.since:
@@ -73,6 +82,33 @@ def as_text(
             lines += _wrapped(_files(row))
     if tables and tables[0].written:
         lines.append(f"The job wrote this at {_clock(tables[0].written)}.")
+    return "\n".join(map(printable, lines))
+
+
+def verification_exit_code(tables: Sequence[Row]) -> int:
+    """Return 4 if a table differs, else 3 if a table was skipped, else 0."""
+    results = {row.result for row in tables}
+    return 4 if "different" in results else 3 if "skipped" in results else 0
+
+
+def verification_json(tables: Sequence[Row]) -> str:
+    """Write everything as one JSON object."""
+    found = [row.asDict(recursive=True) for row in tables]
+    return json.dumps({"tables": found}, indent=2, ensure_ascii=False)
+
+
+def verification_text(tables: Sequence[Row]) -> str:
+    """Write everything in lines of at most 80 columns, if names and keys are not longer."""
+    figures = tuple(_COUNTS.values())
+    lines = _head(_RESULT, figures)
+    for row in tables:
+        counts = ["-" if row[count] is None else str(row[count]) for count in _COUNTS]
+        lines += _row(_RESULT, [row.table, row.result], figures, counts)
+        if row.reason:
+            lines += _indented(row.reason)
+        lines += [f"  {key.kind}: {key.key}" for key in row["keys"] or ()]
+    for lsn in sorted({row.lsn for row in tables}):
+        lines.append(f"Both sides have the transactions below {lsn}.")
     return "\n".join(map(printable, lines))
 
 
@@ -133,18 +169,27 @@ def _slot_lines(slot: Mapping[str, str]) -> list[str]:
     return [*lines, *_wrapped(slot["warnings"]), ""]
 
 
-def _line(names: Sequence[str], figures: Sequence[tuple[str, int]], values: Sequence[str]) -> str:
-    cells = [text.ljust(width) for text, (_, width) in zip(names, _COLUMNS, strict=True)]
-    cells += [text.rjust(width) for text, (_, width) in zip(values, figures, strict=True)]
-    return " ".join(cells).rstrip()
+def _head(columns: _Columns, figures: _Columns) -> list[str]:
+    return _row(columns, [name for name, _ in columns], figures, [name for name, _ in figures])
+
+
+def _row(
+    columns: _Columns, texts: Sequence[str], figures: _Columns, values: Sequence[str]
+) -> list[str]:
+    """Return the row of a table. A first text that is too long has a line of its own."""
+    long = len(texts[0]) > columns[0][1]
+    cells = ["", *texts[1:]] if long else texts
+    line = [cell.ljust(width) for cell, (_, width) in zip(cells, columns, strict=True)]
+    line += [value.rjust(width) for value, (_, width) in zip(values, figures, strict=True)]
+    return [*([texts[0]] if long else []), " ".join(line).rstrip()]
 
 
 def _wrapped(text: str) -> list[str]:
-    return [
-        line
-        for part in text.splitlines()
-        for line in textwrap.wrap(part, _WIDTH, initial_indent="  ", subsequent_indent="  ")
-    ]
+    return [line for part in text.splitlines() for line in _indented(part)]
+
+
+def _indented(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _plain(row: Row) -> dict[str, object]:
