@@ -231,6 +231,14 @@ def test_each_source_has_its_own_changes(
     assert str(open_["_source"]) == "2"
 
 
+def test_a_partition_can_have_many_sources(spark: SparkSession) -> None:
+    """So many short streams are taken for messages without an order, and are sorted once."""
+    messages = m.transaction(1, 1, ORDERS, m.insert("1"))
+    sources = spark.range(600).withColumnRenamed("id", "slot")
+    found = changes(sources.crossJoin(frame(spark, messages)).coalesce(1), source="slot")
+    assert found.select("_source").distinct().count() == found.count() == 600
+
+
 def test_columns_of_the_messages_can_have_other_names(history: DataFrame) -> None:
     renamed = history.selectExpr("struct(seq AS `the offset`) AS kafka", "data AS value")
     found = changes(renamed, "kafka.`the offset`", data="value", table="orders")

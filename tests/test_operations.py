@@ -88,6 +88,25 @@ def test_a_job_runs_through_the_promotion(
             assert_equal(spark, job, TABLES)
 
 
+def test_a_table_that_was_restored_is_copied_after_a_promotion(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server, server.standby() as standby:
+        server.execute(SETUP)
+        server.configure(synchronized_standby_slots="standby")
+        job = LakeJob(tmp_path, server, "delta")
+        url = standby.url_of_primary
+        with job.session(spark) as replicate:
+            running = replicate(url=url, failover=True)
+            synchronize(job, standby, running)
+            running.stop()
+            spark.sql(f"RESTORE TABLE {job.sql_name('seats')} TO VERSION AS OF 1")
+            standby.catch_up()
+            fail_over(job, standby)
+            assert copied(replicate(once=True, url=url)) == 1
+            assert_equal(spark, job, TABLES)
+
+
 def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.job_folder import job_state, job_status
-from support.job_report import generations, wait_while_running
+from support.job_report import generations, wait_until_live, wait_while_running
 from support.job_tables import wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_points import commits, is_being_written, kill, kill_when
@@ -44,12 +44,13 @@ LAKE_SUM = SUM.format("sum(CAST(conv(left(md5(v), 8), 16, 10) AS bigint))")
 class Filling:
     """Fills the queue of a table in a process, by changes of each kind."""
 
-    def __init__(self, job: LakeJob, process: subprocess.Popen[str]) -> None:
+    def __init__(self, job: LakeJob, process: subprocess.Popen[str] | None = None) -> None:
         self._job, self._process = job, process
         self._number = 0
 
     def queued(self) -> int:
         """Return the bytes of all queues, from the status that the process wrote last."""
+        assert self._process is not None
         assert self._process.poll() is None, self._job.ending(self._process)
         tables = job_status(self._job.checkpoint).get("tables", ())
         return sum(table["queue_bytes"] for table in tables)
@@ -114,6 +115,24 @@ def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
     assert generations(job) == copied
     job.use(spark)
     assert of_lake(spark, job) == of_server(job)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_transaction_that_exceeds_memory_and_disk_costs_its_table_a_copy(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target, publication="p")
+    with job.session(spark) as replicate:
+        running = replicate(queueMemory="1m", queueDisk="4m")
+        wait_until_live(running)
+        copied = generations(job)
+        Filling(job).write()
+        wait_until_equal(spark, job, running, ["small"])
+        wait_until_large_is_equal(spark, job, running)
+        now = generations(job)
+        assert now["large"] > copied["large"]
+        assert now["small"] == copied["small"]
+        running.stop()
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status of the process.
     """
     options = parse(arguments)
+    _prepare_stdout(options)
     if options.command == "jar-path":
         print(spark_pgoutput.jar_path())
         return 0
@@ -45,6 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from spark_pgoutput import demo
 
     return demo.run(options)
+
+
+def _prepare_stdout(options: argparse.Namespace) -> None:
+    """Let names of tables be printed that the locale has no characters for."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if getattr(options, "prometheus", False) or getattr(options, "print_config", False):
+            sys.stdout.reconfigure(encoding="utf-8")  # as readers of these formats expect
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

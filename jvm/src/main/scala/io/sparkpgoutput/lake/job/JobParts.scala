@@ -76,7 +76,7 @@ final private[job] class JobParts(
             if (TableFailures.endsJob(another) || TableFailures.isTakenOver(another)) end(another)
             else failed(table, TableFailures.of(another), another)
           case another: Throwable if !isEnding => end(another)
-          case _: Throwable => ()
+          case _: Throwable                    => ()
         }
     }
 

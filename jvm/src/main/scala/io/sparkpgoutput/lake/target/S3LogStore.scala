@@ -7,10 +7,10 @@ import java.util.{Arrays, Iterator => JavaIterator, UUID}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.storage.LogStore
+import org.apache.spark.{SparkContext, SparkEnv}
 
 import io.delta.storage.S3SingleDriverLogStore
 import org.apache.hadoop.conf.Configuration

@@ -166,7 +166,9 @@ class JobCoreSuite extends AnyFunSuite {
     assert(needCopies.size == 1)
   }
 
-  test("a transaction that is larger than memory and disk costs its table a copy, and the others go on") {
+  test(
+    "a transaction that is larger than memory and disk costs its table a copy, and the others go on"
+  ) {
     val (core, queue) = job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))))
     compared(core)
     core.applied(other.source.oid, 100, None, 0)
