@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -251,6 +252,27 @@ def test_a_status_of_another_version_is_shown_without_what_it_lacks(status: Comm
     code, out, _ = status.of(status_of(table), "--json")
     assert code == 0
     assert json.loads(out)["tables"][0]["queue_bytes"] is None
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_names_that_the_locale_has_no_characters_for_are_printed(
+    tmp_path: Path, encoding: str
+) -> None:
+    name = "größe😀"
+    file = tmp_path / "status.json"
+    file.write_text(json.dumps(status_of(table_of_status("public", name))), encoding="utf-8")
+
+    def printed(*arguments: str) -> bytes:
+        return subprocess.run(
+            [sys.executable, "-m", "spark_pgoutput", "status", "--status-file", file, *arguments],
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+
+    assert json.loads(printed("--json"))["tables"][0]["table"] == f"public.{name}"
+    assert f'table="{name}"' in printed("--prometheus").decode("utf-8")
+    assert name.encode(encoding, "backslashreplace") in printed()
 
 
 @lake.needs_lake

@@ -94,6 +94,7 @@ def test_arguments_for_spark_reach_spark_submit_unchanged(command: str) -> None:
     assert Path(line[end]).exists()
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert environment["PGPASSWORD"] == "inherited"
+    assert ("SPARK_DRIVER_MEMORY" in environment) == (command == "replicate")
 
 
 @pytest.mark.parametrize(

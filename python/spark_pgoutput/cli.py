@@ -32,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status of the process.
     """
     options = parse(arguments)
-    _prepare_stdout(options)
     if options.command == "jar-path":
         print(spark_pgoutput.jar_path())
         return 0
+    _prepare_stdout(options)
     given = sys.argv[1:] if arguments is None else list(arguments)
     if options.command == "replicate" and options.print_config:
         print(config_arguments.printed(options), end="")

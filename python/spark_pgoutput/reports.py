@@ -49,7 +49,7 @@ def status_json(
         values["active"] = slot["active"] == "true"
         values["warnings"] = slot["warnings"].splitlines()
         found["slot"] = {**slot, **values}
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    return json.dumps(found, indent=2)
 
 
 def status_text(
@@ -94,7 +94,7 @@ def verification_exit_code(tables: Sequence[Row]) -> int:
 def verification_json(tables: Sequence[Row]) -> str:
     """Write everything as one JSON object."""
     found = [row.asDict(recursive=True) for row in tables]
-    return json.dumps({"tables": found}, indent=2, ensure_ascii=False)
+    return json.dumps({"tables": found}, indent=2)
 
 
 def verification_text(tables: Sequence[Row]) -> str:

@@ -129,7 +129,8 @@ abstract class MessageEvaluator
  * first argument is.
  */
 abstract class ReaderExpression[Reader <: AnyRef](readerClass: Class[Reader])
-    extends BinaryExpression {
+    extends BinaryExpression
+    with Serializable {
 
   /** Makes a reader for one task. Generated code calls this method. */
   def newReader(): Reader
