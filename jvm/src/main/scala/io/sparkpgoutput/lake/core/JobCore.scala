@@ -463,7 +463,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   /**
    * Limits the WAL of failed tables. If the disk is full, they lose their queues first, and then tables that are copied
-   * do. If that does not help, reading pauses until the other tables have applied what they have.
+   * do. Reading pauses until there is room. Tables that apply what they have make room, too.
    */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>
@@ -475,15 +475,14 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       }
     }
     if (isFull && !isGiving) giveUpOne()
-    // There is room again when the queue that was given up last is dropped.
-    val pauses = isFull && !isGiving
-    if (pauses != isPaused) {
-      isPaused = pauses
-      commands += (if (pauses) PauseReading else ResumeReading)
+    if (isFull != isPaused) {
+      isPaused = isFull
+      commands += (if (isFull) PauseReading else ResumeReading)
     }
   }
 
-  private def isGiving = works.values.exists(work =>
+  /** Whether a queue is given up. There is room again when the command that drops it has run. */
+  private def isGiving = commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
     work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
   )
 

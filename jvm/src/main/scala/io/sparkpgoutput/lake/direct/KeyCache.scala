@@ -163,8 +163,8 @@ final private[direct] class FileKeys(rows: Int, key: KeyNumbers) {
 
 private[direct] object FileKeys {
 
-  /** How many numbers a row needs if some rows have no key: its key, its position, and their copies. */
-  def width(key: KeyNumbers): Int = 2 * (key.width + 1)
+  /** How many numbers a row needs if some rows have no key: its key and its position, and two copies of both. */
+  def width(key: KeyNumbers): Int = 3 * (key.width + 1)
 }
 
 /** The keys of the data files of a table. One lookup at a time uses them. */

@@ -73,7 +73,7 @@ final private[job] class JobParts(
         catch {
           // The code that handles an error asks the store and the folder, which can have errors of their own.
           case NonFatal(another) if !isEnding =>
-            if (TableFailures.endsJob(another) || TableFailures.isTakenOver(another)) end(another)
+            if (TableFailures.endsJob(another) || TableFailures.isOtherMark(another)) end(another)
             else failed(table, TableFailures.of(another), another)
           case another: Throwable if !isEnding => end(another)
           case _: Throwable                    => ()

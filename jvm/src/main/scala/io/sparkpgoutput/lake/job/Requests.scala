@@ -32,7 +32,10 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   private val resyncs = mutable.Map.empty[String, (Seq[TableName], Seq[Long])]
   @volatile private var wereTaken = false
 
-  /** The requests that are done, and whose files could not be removed. */
+  /** The requests that are done. None of them is taken again, even if its file could not be removed. */
+  private val ended = ConcurrentHashMap.newKeySet[String]
+
+  /** Those of them whose files could not be removed. */
   private val kept = ConcurrentHashMap.newKeySet[String]
 
   /** Returns whether the requests that were there at the start are taken, and all that were taken are done. */
@@ -43,14 +46,17 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
       kept.asScala.toSeq.foreach(done)
-      folder.requests().filterNot(request => kept.contains(request.id)).foreach { request =>
+      folder.requests().foreach { request =>
         if (underWay.add(request.id))
-          try take(request)
-          catch {
-            case error: Throwable =>
-              underWay.remove(request.id) // it is taken again
-              throw error
-          }
+          // It can have ended since the folder was read.
+          if (ended.contains(request.id)) underWay.remove(request.id): Unit
+          else
+            try take(request)
+            catch {
+              case error: Throwable =>
+                underWay.remove(request.id) // it is taken again
+                throw error
+            }
       }
       wereTaken = true
     } catch {
@@ -85,6 +91,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
             "again. If the file stays, the next process of the job does the request again."
         )
     }
+    ended.add(id)
     underWay.remove(id): Unit
   }
 

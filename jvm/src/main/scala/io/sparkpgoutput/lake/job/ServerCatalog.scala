@@ -180,7 +180,11 @@ final class ServerCatalog(
 
   /** Looks for what changes in the catalog do not show: see [[TableEvidence]]. */
   def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
-    if (changes.isEmpty) None else client.alone(TableEvidence.reason(_, kept, changes))
+    if (changes.isEmpty) None
+    else client.alone { connection =>
+      checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
+      TableEvidence.reason(connection, kept, changes)
+    }
 
   /**
    * Checks the whole job at its start. At a later start than the first, an option for a table, column or type

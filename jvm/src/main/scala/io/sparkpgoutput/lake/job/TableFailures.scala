@@ -116,14 +116,10 @@ object TableFailures {
       .linesIterator.nextOption().getOrElse(error.toString)
   )
 
-  /** Whether a commit was refused because the table has another mark than the one expected. */
+  /** Whether the table has another mark than the one expected, or another process has taken over. */
   def isOtherMark(error: Throwable): Boolean =
     known(error).exists(found => found.getCondition == "PGOUTPUT_OTHER_JOB") &&
       !isPassing(error)
-
-  /** Whether another process of the job has taken over. */
-  def isTakenOver(error: Throwable): Boolean =
-    known(error).exists(_.getCondition == "PGOUTPUT_OTHER_JOB.TAKEN_OVER")
 
   /** Whether a table has changed in a way that its changes do not show. */
   def isChanged(error: Throwable): Boolean =

@@ -179,10 +179,18 @@ class JobCoreSuite extends AnyFunSuite {
     val first = core.take(2000)
     assert(first.contains(PauseReading) && first.contains(ApplyCut(oid, 200)), first)
     queue.isOpen = true
+    // The transaction has a change of another table, which is not given up.
+    val lines = new OneTransaction
+    lines.position = Some(150)
+    lines.isOpen = true
+    core.queueBegun(other.source.oid, lines)
     core.applied(oid, 150, None, 2001)
-    val needCopies = write(core, 2002).tables.values.filter(_.needsCopy).map(_.oid)
-    assert(needCopies.toSeq == Seq(oid))
-    assert(core.take(2003).contains(DropQueue(oid, queue)))
+    write(core, 2002)
+    val last = core.take(2003)
+    assert(last.contains(DropQueue(oid, queue)) && !last.contains(ResumeReading), last)
+    assert(core.state.tables.values.filter(_.needsCopy).map(_.oid).toSeq == Seq(oid))
+    core.diskFull(false)
+    assert(core.take(2004).contains(ResumeReading))
   }
 
   private def excluding(names: String*) = JobSettings(

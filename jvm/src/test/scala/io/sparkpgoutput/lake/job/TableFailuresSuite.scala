@@ -4,6 +4,8 @@ import java.io.{FileNotFoundException, IOException}
 import java.net.{SocketException, UnknownHostException}
 import java.sql.SQLException
 
+import scala.util.Try
+
 import org.apache.spark.SparkException
 import org.apache.spark.sql.AnalysisException
 
@@ -87,6 +89,21 @@ class TableFailuresSuite extends AnyFunSuite {
         "PGOUTPUT_TARGET_EXISTS.FOREIGN_TABLE"
       ): _*
     )
+  }
+
+  test(
+    "an error of the code that handles an error of a table ends the job only if it is the job's"
+  ) {
+    def ended(error: Throwable): Option[Throwable] = {
+      val parts =
+        new JobParts(null, ReplicateOptions(), null, null, null, null, new SharedCore(null))
+      Try(parts.unlessEnding(null, new RuntimeException("The commit failed."))(throw error)): Unit
+      parts.error
+    }
+    val takenOver = Errors.lake("PGOUTPUT_OTHER_JOB.TAKEN_OVER").head
+    val slot = Errors.source("PGOUTPUT_SLOT_NOT_FOUND.OF_JOB")
+    assert(ended(takenOver).contains(takenOver) && ended(slot).contains(slot))
+    assert(ended(new RuntimeException("The table cannot be looked at.")).isEmpty)
   }
 
   test("a copy corrects unknown changes, a lost mark, and the mark of another process") {
