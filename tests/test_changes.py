@@ -233,9 +233,10 @@ def test_each_source_has_its_own_changes(
 
 def test_a_partition_can_have_many_sources(spark: SparkSession) -> None:
     """So many short streams are taken for messages without an order, and are sorted once."""
-    messages = m.transaction(1, 1, ORDERS, m.insert("1"))
-    sources = spark.range(600).withColumnRenamed("id", "slot")
-    found = changes(sources.crossJoin(frame(spark, messages)).coalesce(1), source="slot")
+    sources = [m.transaction(n, n, ORDERS, m.insert("1", "a")) for n in range(1, 601)]
+    messages = frame(spark, [message for source in sources for message in source])
+    slot = F.floor(F.col("seq") / len(sources[0]))
+    found = changes(messages.withColumn("slot", slot).coalesce(1), source="slot")
     assert found.select("_source").distinct().count() == found.count() == 600
 
 

@@ -99,13 +99,15 @@ def test_a_table_that_was_restored_is_copied_after_a_promotion(
         with job.session(spark) as replicate:
             running = replicate(url=url, failover=True)
             synchronize(job, standby, running)
+            wait_until_live(running)
             running.stop()
-            spark.sql(f"RESTORE TABLE {job.sql_name('seats')} TO VERSION AS OF 1")
+            assert copied(replicate(once=True, url=url)) == 0
+            spark.sql(f"RESTORE TABLE {job.sql_name('orders')} TO VERSION AS OF 0")
             standby.catch_up()
             fail_over(job, standby)
             report = replicate(once=True, url=url).report()
             copies = [line.split(":")[0] for line in report if line.startswith("Copied")]
-            assert copies == ["Copied public.seats"], report
+            assert copies == ["Copied public.orders"], report
             assert_equal(spark, job, TABLES)
 
 
