@@ -377,3 +377,30 @@ final private class DirectTransaction(
       spark.emptyDataFrame
     )._1
 }
+
+/** The transactions of applications that a snapshot of a Delta table has (`txn` in Delta's protocol). */
+private object DeltaTransactions {
+
+  /**
+   * Returns their versions by their names, if the checksum of the snapshot has them. Delta itself asks
+   * Spark for them, with three jobs after each commit.
+   */
+  def of(snapshot: Snapshot): Option[Map[String, Long]] = snapshot.checksumOpt
+    .flatMap(_.setTransactions)
+    .map(_.map(found => found.appId -> found.version).toMap)
+}
+
+/** A transaction that asks Spark for the transactions of applications only if the checksum lacks them. */
+private class KnownTransactions(
+    log: DeltaLog,
+    catalogTable: Option[CatalogTable],
+    snapshot: Snapshot
+) extends OptimisticTransaction(log, catalogTable, snapshot) {
+
+  private val known = DeltaTransactions.of(snapshot)
+
+  override def txnVersion(id: String): Long = known.fold(super.txnVersion(id)) { known =>
+    readTxn += id // by which Delta finds conflicts
+    known.getOrElse(id, -1L)
+  }
+}

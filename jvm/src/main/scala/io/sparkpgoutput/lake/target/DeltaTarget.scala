@@ -459,33 +459,6 @@ object DeltaTarget {
   private def comment(name: MarkName, lsn: Long) = s"$name $lsn"
 }
 
-/** The transactions of applications that a snapshot of a Delta table has (`txn` in Delta's protocol). */
-private object DeltaTransactions {
-
-  /**
-   * Returns their versions by their names, if the checksum of the snapshot has them. Delta itself asks
-   * Spark for them, with three jobs after each commit.
-   */
-  def of(snapshot: Snapshot): Option[Map[String, Long]] = snapshot.checksumOpt
-    .flatMap(_.setTransactions)
-    .map(_.map(found => found.appId -> found.version).toMap)
-}
-
-/** A transaction that asks Spark for the transactions of applications only if the checksum lacks them. */
-private class KnownTransactions(
-    log: DeltaLog,
-    catalogTable: Option[CatalogTable],
-    snapshot: Snapshot
-) extends OptimisticTransaction(log, catalogTable, snapshot) {
-
-  private val known = DeltaTransactions.of(snapshot)
-
-  override def txnVersion(id: String): Long = known.fold(super.txnVersion(id)) { known =>
-    readTxn += id // by which Delta finds conflicts
-    known.getOrElse(id, -1L)
-  }
-}
-
 /**
  * Checks the snapshot on which Delta begins a transaction. Delta itself only compares the version of an
  * application's transaction with its previous version: it would accept a later mark that was made from older
