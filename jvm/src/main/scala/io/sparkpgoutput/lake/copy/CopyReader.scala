@@ -33,12 +33,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     CopySession.allRows(Connections.open(address, settings.applicationName))
   }
   private val copy: CopyOut = ConnectionError.explaining(address) {
-    try start()
-    catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
-    }
+    connection.orAbort(start())
   }
 
   /** The row that comes next if it is read already; null at the end. */

@@ -111,41 +111,38 @@ private object TableSnapshot {
       start: () => (ServerConnection, () => Long)
   ): Option[TableSnapshot] = {
     val (connection, begin) = start()
-    val watcher =
-      try CopySession.allRows(Connections.open(from.address, from.applicationName))
-      catch { case error: Throwable => connection.abort(); throw error }
-    try {
-      val what = s"The server makes a snapshot of the table ${kept.name}"
-      val (lsn, time) = ServerWait.watched(from.address, connection, what) {
-        val made = begin() -> now(connection)
-        kept.files.foreach { file =>
-          CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)
+    val watcher = connection.orAbort(
+      CopySession.allRows(Connections.open(from.address, from.applicationName))
+    )
+    try connection.orAbort {
+        val what = s"The server makes a snapshot of the table ${kept.name}"
+        val (lsn, time) = ServerWait.watched(from.address, connection, what) {
+          val made = begin() -> now(connection)
+          kept.files.foreach { file =>
+            CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)
+          }
+          made
         }
-        made
+        // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this
+        // connection.
+        CopySession.limitWaits(watcher, SecondsToLock)
+        val source = CopySession.givingWay(kept.name) {
+          val version = watcher.majorVersion
+          sameTable(
+            kept,
+            PublishedTables.read(watcher, from.publications, version, Some(kept.oid)),
+            from.hiding
+          )
+        }
+        if (definition(connection, from, kept) == definition(watcher, from, kept)) {
+          val id = CopySession.exportSnapshot(connection)
+          Some(new TableSnapshot(lsn, time, id, source, connection))
+        } else {
+          connection.abort()
+          None
+        }
       }
-      // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this
-      // connection.
-      CopySession.limitWaits(watcher, SecondsToLock)
-      val source = CopySession.givingWay(kept.name) {
-        val version = watcher.majorVersion
-        sameTable(
-          kept,
-          PublishedTables.read(watcher, from.publications, version, Some(kept.oid)),
-          from.hiding
-        )
-      }
-      if (definition(connection, from, kept) == definition(watcher, from, kept)) {
-        val id = CopySession.exportSnapshot(connection)
-        Some(new TableSnapshot(lsn, time, id, source, connection))
-      } else {
-        connection.abort()
-        None
-      }
-    } catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
-    } finally watcher.abort()
+    finally watcher.abort()
   }
 
   private def explaining[T](from: CopySource)(body: => T): T =
@@ -254,14 +251,10 @@ object SlotSnapshot {
     import from.address
     val connection =
       CopySession.allRows(Connections.openReplication(address, from.applicationName))
-    try {
+    connection.orAbort {
       val lsn =
         ServerWait.watched(address, connection, what, Some(atMost))(begin(address, connection))
       new SlotSnapshot(lsn, CopySession.exportSnapshot(connection), connection)
-    } catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
     }
   }
 
@@ -296,15 +289,10 @@ object SlotSnapshot {
 private object CopySession {
 
   /** Makes a row-level policy an error, because it would hide rows. */
-  def allRows[T <: ServerConnection](connection: T): T =
-    try {
-      connection.execute("SET row_security = off")
-      connection
-    } catch {
-      case error: Throwable =>
-        connection.abort()
-        throw error
-    }
+  def allRows[T <: ServerConnection](connection: T): T = connection.orAbort {
+    connection.execute("SET row_security = off")
+    connection
+  }
 
   /**
    * Begins a transaction that sees the rows of its snapshot. It is read-only, because CREATE_REPLICATION_SLOT

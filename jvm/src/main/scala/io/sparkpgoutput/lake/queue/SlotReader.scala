@@ -15,7 +15,7 @@ import org.postgresql.copy.CopyDual
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.errors.{PgOutputException, SourceException}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
 import io.sparkpgoutput.source.connection.{
@@ -233,7 +233,7 @@ final class SlotReader(
   private def open(): Session = ConnectionError.explaining(address) {
     Using.resource(Connections.open(address, s"${settings.applicationName} (checks)")) { sql =>
       val connection = Connections.openReplication(address, settings.applicationName)
-      try {
+      connection.orAbort {
         val server = Server.of(connection)
         events.mayReadFrom(server)
         SlotChecks.timeline(
@@ -256,21 +256,13 @@ final class SlotReader(
         // Nobody can move the slot from here on.
         check()
         pid = connection.pid
-        statusInterval = sql.query(
-          "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'"
-        )(_.getLong(1)).headOption.filter(_ > 0).fold(LongestStatusInterval)(timeout =>
-          math.min(TimeUnit.MILLISECONDS.toNanos(timeout / 4), LongestStatusInterval)
-        )
+        statusInterval = ReplicationProtocol.statusInterval(sql)
         events.reads(server)
         reached = 0
         sentLsn = 0
         lastStatus = System.nanoTime()
         heard = Some(lastStatus)
         new Session(connection, copy)
-      } catch {
-        case error: Throwable =>
-          connection.abort()
-          throw error
       }
     }
   }
@@ -328,10 +320,7 @@ final class SlotReader(
     Thread.sleep(IdleMillis)
     if (System.nanoTime() - lastProbe > ProbeInterval) {
       lastProbe = System.nanoTime()
-      val shutsDown =
-        try Using.resource(Connections.open(address, settings.applicationName))(_ => false)
-        catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
-      if (shutsDown)
+      if (Connections.isShuttingDown(address, settings.applicationName))
         throw new SQLException("The server is shutting down.", SqlState.AdminShutdown)
     }
   }
@@ -568,7 +557,6 @@ object SlotReader {
   final private val FirstPause = 500L
   final private val MostPause = 60000L
   private val SecondsForSlot = java.time.Duration.ofSeconds(20)
-  private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
   private val HeardInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val BusyInterval = TimeUnit.SECONDS.toNanos(1)
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)

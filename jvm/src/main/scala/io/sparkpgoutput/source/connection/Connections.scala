@@ -6,6 +6,8 @@ import java.util.Properties
 import java.util.logging.{Level, Logger}
 import javax.net.SocketFactory
 
+import scala.util.Using
+
 import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
 import org.postgresql.{Driver, PGProperty}
 
@@ -45,6 +47,11 @@ object Connections {
    */
   def open(address: ServerAddress, applicationName: String = ApplicationName): ServerConnection =
     open(address, applicationName, Map.empty)(new ServerConnection(_))
+
+  /** Asks whether the server is shutting down, on a connection of its own, which the server then refuses. */
+  def isShuttingDown(address: ServerAddress, applicationName: String): Boolean =
+    try Using.resource(open(address, applicationName))(_ => false)
+    catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
 
   /** Opens a connection for the replication protocol. No time limit applies to it either. */
   def openReplication(

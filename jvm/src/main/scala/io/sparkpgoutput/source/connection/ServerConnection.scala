@@ -6,7 +6,7 @@ import java.sql.{Connection, ResultSet, SQLException}
 import java.time.temporal.ChronoUnit
 import java.time.{Duration, Instant}
 import java.util.Arrays
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.{Try, Using}
@@ -120,6 +120,17 @@ object ReplicationProtocol {
   final val XLogData = 'w'
   final val Keepalive = 'k'
   final private val StatusUpdate = 'r'
+  val LongestStatusInterval: Long = TimeUnit.SECONDS.toNanos(10)
+
+  /**
+   * The time between two status updates in nanoseconds. The server ends a session whose client has
+   * been silent for `wal_sender_timeout`.
+   */
+  def statusInterval(server: ServerConnection): Long = {
+    val timeout = server.setting("wal_sender_timeout")
+    if (timeout == 0) LongestStatusInterval
+    else TimeUnit.MILLISECONDS.toNanos(timeout / 4).min(LongestStatusInterval)
+  }
 
   /** XLogData: its header; the data. */
   def walData(message: Array[Byte]): Array[Byte] =

@@ -12,7 +12,6 @@ import org.apache.spark.internal.Logging
 
 import org.postgresql.copy.CopyDual
 
-import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.connection._
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState, WalEnd}
 
@@ -47,8 +46,8 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
           connection,
           copy,
           name(settings),
-          () => isShuttingDown(settings),
-          statusInterval
+          () => Connections.isShuttingDown(settings.address, name(settings)),
+          ReplicationProtocol.statusInterval(sql)
         )
       session.start()
       new KeptSession(session, read.output.rows(), read, read.start)
@@ -103,20 +102,9 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       nextWarning = System.nanoTime() + WarningInterval
     }
   }
-
-  /**
-   * The time between two status updates in nanoseconds. The server ends a session whose client has
-   * been silent for `wal_sender_timeout`.
-   */
-  private def statusInterval: Long = {
-    val timeout = sql.setting("wal_sender_timeout")
-    if (timeout == 0) LongestStatusInterval
-    else TimeUnit.MILLISECONDS.toNanos(timeout / 4).min(LongestStatusInterval)
-  }
 }
 
 object SessionStart {
-  private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
   final private val PauseMillis = 20L
   private val WarningInterval = TimeUnit.SECONDS.toNanos(10)
 
@@ -133,12 +121,7 @@ object SessionStart {
       }
     }
 
-  private def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
-
-  /** Asks on a connection of its own. A server that is shutting down refuses it. */
-  private[session] def isShuttingDown(settings: SessionSettings): Boolean =
-    try Using.resource(Connections.open(settings.address, name(settings)))(_ => false)
-    catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
+  private[session] def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
 }
 
 /** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
@@ -162,7 +145,7 @@ object CopiedSlotSession {
         connection,
         connection.start(copied, begin, settings.pluginOptions),
         s"spark-pgoutput copy of slot ${settings.slot}",
-        () => SessionStart.isShuttingDown(settings),
+        () => Connections.isShuttingDown(settings.address, SessionStart.name(settings)),
         StatusInterval
       )
       session.start()
