@@ -22,15 +22,20 @@ import io.sparkpgoutput.protocol.{Lsn, StreamContext, TextEncoding}
  *                              ▲   │
  *                              │   ▼   SourceStore: the variables of Spark's state store, for each source
  *                    state    position of the last message, open transactions, definitions: SourceStateFormat
- *                    chunks   the changes of open transactions, 128 KiB each: TransactionBuffer
+ *                    chunks   the changes of open transactions, about 128 KiB in a full one: TransactionBuffer
  *                    xids, lsns   the last 100,000 commits: StoredCommits
  *                    source   the state that version 0.1.0 wrote, to say where to begin again: OldState
  * }}}
  *
- * A change is in the state store until its transaction ends. When the transaction commits, its changes come
- * out, with the Relation messages that they refer to. So what comes out is a stream of whole transactions, and
- * the code that a batch uses makes rows of it. Spark keeps a version of the state for each micro-batch, so
- * after a failure the same messages meet the same state.
+ * While a micro-batch runs, the changes of a transaction are in memory. When they have 128 KiB or more, they go to
+ * the state store as a full chunk. At the end of the micro-batch, the state store also gets the rest of each
+ * transaction that is still open, as a chunk that is smaller. So a transaction that begins and commits in one
+ * micro-batch has only its full chunks there, if it has any.
+ *
+ * When a transaction commits, its changes come out, with the Relation messages that they refer to. So what comes
+ * out is a stream of whole transactions, and the code that a batch uses makes rows of it. Its chunks are then
+ * removed. Spark keeps a version of the state for each micro-batch, so after a failure the same messages meet the
+ * same state.
  *
  * The bytes in the state store are a contract with later versions. [[SourceStateFormat]] says how they may
  * change.

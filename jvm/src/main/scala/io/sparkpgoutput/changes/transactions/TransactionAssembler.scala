@@ -30,13 +30,17 @@ import io.sparkpgoutput.protocol.TextEncoding
  *
  * '''Which transaction a change belongs to.''' The [[StreamPhase]] says it: between B and C or b and P it is
  * the transaction that has begun, and in a block from S to E it is the streamed one. Blocks of several
- * transactions can alternate. The handler gets the change, and keeps it until the commit.
+ * transactions can alternate. The handler gets each change. A streaming query keeps the change until the
+ * commit. A batch query already knows the commit.
  *
  * '''How a rolled back savepoint is left out.''' In a block, each change has the xid of its subtransaction. A
  * Stream Abort with two xids adds the second one to [[Transaction.aborted]], and the handler leaves out the
- * changes with these xids when the transaction commits. This is enough because the server sends the abort
- * before the commit, and no two subtransactions of a transaction have the same xid. Between B and C the server
- * has left out such changes itself.
+ * changes with these xids. This is enough because the server sends the abort before the commit, and no two
+ * subtransactions of a transaction have the same xid. Between B and C the server has left out such changes itself.
+ *
+ *  - A streaming query leaves them out when the transaction commits: `SourceBatch`.
+ *  - A batch query knows the commit and these xids from its first pass (`SummaryAssembler`). It leaves out each change
+ *    when it reads the change: [[io.sparkpgoutput.changes.rows.ChangeRowWriter]].
  *
  * '''What is sent again.''' The server sends transactions in the order of their commit LSNs. When a reader has
  * lost its connection, the server sends again what the reader had not confirmed.
@@ -46,7 +50,9 @@ import io.sparkpgoutput.protocol.TextEncoding
  *    one stream, which is an error.
  *  - A transaction that is cut off, after B or b, is dropped at the next message that is between
  *    transactions: the server sends it again from its beginning, or it was rolled back.
- *  - A first block S, or a transaction from B to C, drops what was streamed or prepared with the same xid.
+ *  - A first block S drops what was streamed with the same xid, as b, K and r do. A transaction from B to C also
+ *    drops what was prepared with it.
+ *  - A prepared transaction replaces an earlier one with the same xid and gid.
  *
  * '''What has no beginning.''' If the first messages of a stream are missing, a commit can belong to a
  * transaction whose changes are not there. That is an error, unless the commit was sent before, is not above
