@@ -11,7 +11,7 @@ import io.sparkpgoutput.changes.sql._
  * kinds of changes that the filter above drops. The messages of these changes are still checked. It
  * removes the projection and the checks between the messages and the operator.
  *
- * This rule runs after Spark's own rules, as [[OptimizeDecode]] does.
+ * This rule runs when [[OptimizeDecode]] runs.
  */
 object PruneChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
