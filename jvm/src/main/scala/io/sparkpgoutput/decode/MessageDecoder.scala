@@ -23,7 +23,12 @@ import io.sparkpgoutput.protocol._
  *
  * '''One pass.''' [[MessageLayouts]] has a method for each message, which reads its fields in the order and in
  * the words of PostgreSQL's documentation, from the first byte to the last. [[MessageRowWriter]] writes each
- * field straight into a row in Spark's own format. There is no object for a message, and none for a field.
+ * field straight into a row in Spark's own format. There is no object for a message, and none for a field. Two
+ * things are read more than once:
+ *
+ *  - A message whose context is not known: see below.
+ *  - Cells of a tuple that have been checked. The decoder walks over them again to write the binary ones, or to
+ *    write the texts if only some of them are selected.
  *
  * '''Each field is checked.''' The reader compares each length and each count with the bytes that are left,
  * before anything is sized by it. The first field that does not fit is remembered as a [[DecodeFailure]]. From
@@ -39,10 +44,11 @@ import io.sparkpgoutput.protocol._
  * [[StreamContext]]. For a caller that does not know, the decoder reads the message without an xid, and if that
  * fails, with one. A reading must fit to the last byte, and a wrong one is four bytes off: it takes a part of
  * an oid for a marker or for the length of a text. If it fits in spite of that, it is refused if it has what
- * PostgreSQL never sends: the xid 0, a namespace that begins with a control character, or a logical message
- * that has an xid and is not transactional. Both readings of a logical message can be valid. Then the one with
- * the smaller LSN is right, because the other one takes an xid for the flags and the upper bytes of the LSN. If
- * both readings fail, the one that got further says what is wrong.
+ * PostgreSQL never sends: the xid 0, a logical message that has an xid and is not transactional, or, in a Type
+ * message without an xid, a namespace that begins with a control character. Both readings of a logical message can
+ * be valid, so the decoder always makes both. If both are valid, the one with the smaller LSN is right, because the
+ * other one takes an xid for the flags and the upper bytes of the LSN. If the reading without an xid is right, the
+ * decoder makes it again for the row. If both readings fail, the one that got further says what is wrong.
  *
  * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin was dropped:
  * that gives null. A decoder is not thread-safe.

@@ -163,8 +163,8 @@ abstract class MessageLayouts(
   }
 
   /**
-   * Type: oid; namespace; name. A namespace does not begin with a control character. If it does, the
-   * reading is wrong, and has taken the upper byte of an oid for the beginning of the namespace.
+   * Type: oid; namespace; name. A namespace does not begin with a control character. If it does in a guess
+   * without an xid, the guess is wrong: it has taken the upper byte of an oid for the beginning of the namespace.
    */
   private def pgType(): Unit = {
     val members = struct.struct(PG_TYPE)
