@@ -31,7 +31,7 @@ import io.sparkpgoutput.source.slot._
  *   planInputPartitions(start, end) ──► BatchRead ─────────► SlotPartitionReader
  *                                                              BatchMessages ◄── SlotSession ◄── walsender
  *                                       ReadReport ◄────────── rows, and where the session is
- *   commit(end) ──► the next BatchRead ────────────────────► SlotSession.confirm ──────────────► confirmed LSN
+ *   commit(end), latestOffset(start) ──► next BatchRead ───► SlotSession.confirm ──────────────► confirmed LSN
  *   stop ──► SessionEnd ───────────────────────────────────────────────────────────────────────► confirmed LSN
  * }}}
  *
@@ -51,10 +51,15 @@ import io.sparkpgoutput.source.slot._
  * next batch, and the task continues if the position of the session is exactly the start of the batch.
  * Otherwise it starts a new session there.
  *
- * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. The source
- * confirms only the start of a batch that Spark asks for, and the last committed end when the query stops. Spark asks
- * for a batch when the previous batch is committed, so the confirmed LSN is never above what Spark can ask for
- * again.
+ * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. So the source
+ * confirms only an LSN below which Spark has committed all. Spark gives it such an LSN in two calls: `commit(end)`,
+ * and `latestOffset(start)`, because Spark asks for a batch when the previous batch is committed. So the confirmed
+ * LSN is never above what Spark can ask for again. The next batch brings the LSN to its session, and `SessionEnd`
+ * confirms it when the query stops.
+ *
+ * A session confirms an LSN when a keepalive has shown that the server has sent everything below it. It sends the
+ * confirmation once, and then "not known" again: a client that repeats an LSN below what was sent makes a fast
+ * shutdown of the server wait for ever.
  *
  * '''Why nothing is missing, and nothing comes twice.'''
  *
@@ -62,7 +67,10 @@ import io.sparkpgoutput.source.slot._
  *     the start of a batch, and reads to its end as above, has all of the batch, and nothing else.
  *  1. Spark writes the offsets of a batch before it runs the batch, and runs the same range again after a
  *     failure. The first offset is in the folder of the source, because Spark asks for it again if the first
- *     batch did not end. [[SourceLog]] keeps it, with the identity of the server, the database and the slot.
+ *     batch did not end. [[SourceLog]] keeps it there, in files `0.json`, `1.json` and so on, of which the last one
+ *     counts. Such a file has the version of its format, the UUID of the source, the system identifier and the
+ *     timelines of the server, the database, the slot, the publications with their oids, the first offset, and the
+ *     schema of the rows. [[StreamStart]] compares a later start with it.
  *  1. [[io.sparkpgoutput.source.slot.SlotChecks]] checks the slot three times: before each batch, again while
  *     the session holds the slot and nobody else can move it, and before `SessionEnd` confirms the last end. It
  *     compares the confirmed LSN of the slot, the end of the server's WAL, the system identifier and the
