@@ -1,4 +1,5 @@
 -- The rows of numbers.tsv: type, what its send function makes in hexadecimal, text.
+--   psql -X -q -At -F $'\t' -f numbers.sql > numbers.tsv
 select setseed(0.5) \g /dev/null
 with numbers(x) as (
   values ('NaN'::numeric), ('Infinity'), ('-Infinity'), ('0'), ('0.00'), ('-0.0'), ('1'), ('-1'), ('10000'), ('9999'), ('99999999'), ('100000000'), ('0.1'), ('0.0001'), ('0.00001'), ('0.12345'), ('1.230'), ('-1.239'),
