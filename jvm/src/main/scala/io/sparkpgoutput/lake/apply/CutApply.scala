@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.apply
 
 import java.util.Locale
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -63,19 +64,25 @@ final class CutApply(
   /** The limit of a cut that is written directly, because the driver has it in memory. */
   private val direct = CutLimit(SmallBytes, math.min(DirectChanges, smallCut * 10))
 
+  /** The tables whose last cut was written by a query: it was too large, or not fit for a direct write. */
+  private val lastQueried = ConcurrentHashMap.newKeySet[String]
+
+  private def queried(table: MirroredTable) = lastQueried.contains(table.target)
+
   /** Whether small cuts of a table are written directly. */
   private def isDirect(table: MirroredTable) = !table.isHistory && table.source.key.nonEmpty &&
     target.look(table.target).notDirect.isEmpty
 
   /**
    * Returns the limit of the next cut of a table. A long queue is written directly in several cuts, because a MERGE
-   * of one large cut takes more CPU than all of them.
+   * of one large cut takes more CPU than all of them. If these cuts are not written directly, there are as few as
+   * possible.
    *
    * @param queue the bytes and the changes of its queue
    * @param most the limit that the user has set
    */
   def limit(table: MirroredTable, queue: CutLimit, most: CutLimit): CutLimit =
-    if (direct.allows(queue.bytes, queue.changes) || !isDirect(table)) most
+    if (direct.allows(queue.bytes, queue.changes) || !isDirect(table) || queried(table)) most
     else CutLimit(math.min(most.bytes, direct.bytes), direct.changes)
 
   /**
@@ -97,13 +104,17 @@ final class CutApply(
   ): CutResult =
     try {
       val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes
-      def isWrittenDirectly = direct.allows(cut.bytes, cut.changes) && isDirect(table)
+      val isFolded = isSmall || direct.allows(cut.bytes, cut.changes) && isDirect(table)
       def large(reason: Option[String]) =
         new LargeCut(session, mark, expected, cut, reason).run(table, formerNames)
-      if (isSmall || isWrittenDirectly)
-        try new SmallCut(session, mark, expected, cut, isSmall).run(table, formerNames)
-        catch { case found: NotDirect => large(Some(found.reason)) }
-      else large(None)
+      val done =
+        if (!isFolded) large(None)
+        else
+          try new SmallCut(session, mark, expected, cut, isSmall).run(table, formerNames)
+          catch { case found: NotDirect => large(Some(found.reason)) }
+      if (isFolded && done.byMerge.isEmpty) lastQueried.remove(table.target)
+      else lastQueried.add(table.target)
+      done
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown, thrown) }
 
   /** One commit. */

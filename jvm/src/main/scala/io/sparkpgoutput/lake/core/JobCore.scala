@@ -19,13 +19,16 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * The ''read LSN'' is the end of what the reader has put into queues: each transaction with a lower commit
  * LSN is whole in the queues of its tables. The ''position'' of a table is the commit LSN of the oldest
- * change in its queue, or the read LSN if the queue is empty. The ''mark'' of a table is in the table of the
+ * change in its queue, or the read LSN if the queue is empty. While a table is copied, its position is the LSN
+ * at which its queue begins. The ''mark'' of a table is in the table of the
  * target itself: the table has all transactions with a lower commit LSN (see
  * [[io.sparkpgoutput.lake.target.Target]]).
  *
- * '''When an LSN is confirmed.''' The job computes the least position of all tables that have a queue. It
- * writes this LSN into the state ([[JobState.confirmed]]). When the state is durable, the job confirms the
- * LSN to the server, which may then remove the WAL below it.
+ * '''When an LSN is confirmed.''' Each time the job writes its state, it computes the least position of all
+ * tables that have a queue, or takes the read LSN if none has one. This LSN is a part of the state
+ * ([[JobState.confirmed]]). The job writes the state when a table changes its status, every ten seconds if the
+ * LSN has moved, and at its end. When the state is durable, the reader confirms the LSN to the server, which may
+ * then remove the WAL below it.
  *
  * '''Why no change is lost, and none is applied twice.''' A change that is read and not committed is in a
  * queue, so it is not below the confirmed LSN. A crash loses the queues. The next process begins at the LSN
@@ -36,8 +39,13 @@ import io.sparkpgoutput.protocol.Lsn
  * So the server keeps the WAL from there on, and the table continues without a copy when the cause of its
  * error is gone. Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk
  * for queues is full, the state says that the table needs a copy. When that is durable, the queue is dropped.
- * A table without a queue holds back nothing, and must be copied: see
- * [[io.sparkpgoutput.lake.job.TableCopier]].
+ * A table whose copy has failed loses its queue at once. A table without a queue holds back nothing, and must be
+ * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
+ *
+ * '''What a full disk stops.''' Reading pauses for all tables until there is room. The largest queue of a failed
+ * table is dropped, or else that of a table that is copied. If no queue has a whole transaction, so that no
+ * commit can make room, the queue of a live table is dropped. A table that waits, for example for a store that
+ * is away, stays live: it holds back WAL without a limit.
  *
  * '''Why a cut is right.''' A cut is the first part of a queue, and ends at or below the read LSN, so it has
  * whole transactions. The cuts of a table are committed one after the other, and each commit compares the
@@ -462,8 +470,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }
 
   /**
-   * Limits the WAL of failed tables. If the disk is full, they lose their queues first, and then tables that are copied
-   * do. Reading pauses until there is room. Tables that apply what they have make room, too.
+   * Limits the WAL of failed tables. If the disk is full, reading pauses until there is room. Tables that apply
+   * what they have make room, and so does the table that loses its queue (see the head).
    */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>

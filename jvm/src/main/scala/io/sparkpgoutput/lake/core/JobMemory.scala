@@ -60,11 +60,14 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
 
   protected def writeIfDue(now: Long): Unit = {
     val isDue = now - lastWrite >= WriteMillis
-    if (isDue) tell()
-    if (writing == 0 && (isUrgent || (isDue && revision > written))) {
-      isUrgent = false
-      writing = revision
-      commands += WriteState(current, revision)
+    if (writing == 0 && (isUrgent || isDue)) {
+      // Each state has the newest LSN. If copies begin and end all the time, no state is only due.
+      tell()
+      if (isUrgent || revision > written) {
+        isUrgent = false
+        writing = revision
+        commands += WriteState(current, revision)
+      }
     }
   }
 

@@ -309,7 +309,7 @@ object FoldedColumns {
   /** A column of the target. */
   def column(ordinal: Int): String = s"c$ordinal"
 
-  /** The flag of a column whose value no change of the cut has. */
+  /** The flag of a column whose value no change has since the row has this key. */
   def unsent(ordinal: Int): String = s"u$ordinal"
 
   private def columns(target: StructType): Seq[StructField] = target.zipWithIndex.map {
@@ -354,6 +354,6 @@ object RowOp {
    */
   final val Replace = "R"
 
-  /** Not written: the row as it was when an UPDATE changed its key. `MovedRows` reads it. */
+  /** Not written: the row as it was when an UPDATE changed its key. It has values that the UPDATE did not send. */
   final val Left = "S"
 }

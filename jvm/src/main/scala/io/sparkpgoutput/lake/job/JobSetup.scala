@@ -125,7 +125,7 @@ final private[job] class ReadyJob(
 
   private val slot = client.query(SlotState.read(_, options.slot))
   private val requests = folder.requests()
-  private val found = own.found(_.slot == options.slot)
+  private val found = tables()
   private val isMarked = found.exists(_.properties.startsOver)
 
   /** Whether a user has asked to start over with a new slot and copies of all tables. */
@@ -140,6 +140,10 @@ final private[job] class ReadyJob(
   checkModes()
   client.query(SlotChecks.publications(_, options.publications)): Unit
 
+  /** The tables of the job. A table that was left out when the job started over names the earlier slot. */
+  private def tables() =
+    own.found(table => table.slot == options.slot || kept.exists(_._2.id == table.job))
+
   def state: JobState = start.state
 
   /** Returns whether an earlier process of the job has written the state since this one has read it. */
@@ -152,7 +156,7 @@ final private[job] class ReadyJob(
     val closed = JobStart.closed(fresh, state)
       .map(_.parts.filter(part => valid(own.mark(state.get, part)).nonEmpty)).filter(_.nonEmpty)
     closed.foreach(parts => own.close(parts.map(_.target): _*))
-    val now = if (closed.isEmpty) found else own.found(_.slot == options.slot)
+    val now = if (closed.isEmpty) found else tables()
     val marks = now.filter(table =>
       // After pg_upgrade, the state knows the new server, and the tables know the old one.
       state.exists(_.id == table.properties.job) || isOfServer(table)

@@ -224,7 +224,11 @@ final private[job] class TableApplier(job: JobParts) {
       val known = table.parts.map(part => Option(marks.remove(part.target)).map(_._2))
       if (TableFailures.isOtherMark(error)) otherMark(table, known, error)
       else {
-        val found = removed(table, error).map(markLost).getOrElse(error)
+        val found =
+          if (TableFailures.isPassing(error)) error
+          else
+            target.absence.map(new Waiting(_))
+              .orElse(removed(table).map(markLost)).getOrElse(error)
         job.failed(table, TableFailures.of(found), found)
       }
     }
@@ -235,9 +239,8 @@ final private[job] class TableApplier(job: JobParts) {
     new LakeException("PGOUTPUT_MARK_LOST.NO_MARK", "table" -> part.target)
 
   /** Returns the table of the target that is gone, which Spark reports with an error of its own. */
-  private def removed(table: TableState, error: Throwable): Option[TableState] =
-    if (TableFailures.isPassing(error)) None
-    else table.parts.find(part => !Try(target.exists(part.target)).getOrElse(true))
+  private def removed(table: TableState): Option[TableState] =
+    table.parts.find(part => !Try(target.exists(part.target)).getOrElse(true))
 
   /**
    * The table has another mark than the one expected. If it is a greater one of the same generation, a

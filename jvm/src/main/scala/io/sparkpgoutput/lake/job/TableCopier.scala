@@ -35,7 +35,7 @@ import io.sparkpgoutput.protocol.Lsn
  *
  *   1. No commit of the table runs.
  *   1. The state says that the table is copied, with a new generation, which is the greatest of the job.
- *   1. The queue begins at q, the end of the transaction that is being read.
+ *   1. The queue begins at q: above the transaction that is being read, or else at the read LSN.
  *   1. The server makes a snapshot. It sees the transactions below its LSN L0, and no others. If L0 is below q,
  *      or below the mark of the table, the server is behind, and another snapshot is made.
  *   1. The state has L0, and the definition of the table in the snapshot.
@@ -60,12 +60,18 @@ import io.sparkpgoutput.protocol.Lsn
  *  - The table is new in the publications, is published again, or is not excluded any more.
  *  - A user asks for a copy (`resync`).
  *  - The server has altered the table in a way that its messages do not describe. For example, ALTER TABLE has
- *    rewritten its values. [[io.sparkpgoutput.lake.catalog.TableComparison]] finds this in the catalog.
- *  - The messages of the table contradict the catalog ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
- *  - An option gives a column another type, or its values another meaning.
- *  - The mark of the table is missing, or older than the state says: somebody has removed or restored the table.
- *  - The table has failed or was being copied, and the job has dropped its queue.
+ *    rewritten its values. Or the publication has another row filter or other operations.
+ *    [[io.sparkpgoutput.lake.catalog.TableComparison]] finds both in the catalog.
+ *  - The messages of the table contradict the catalog, or lack values that the target needs
+ *    ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
+ *  - The target cannot follow a change of the columns ([[io.sparkpgoutput.lake.target.TableEvolution]]).
+ *  - An option gives a column another type, its values another meaning, or the table another mode.
+ *  - The table of the target has no mark, or another one than the job expects: somebody has removed, restored or
+ *    written it.
+ *  - The job has dropped the queue of the table ([[io.sparkpgoutput.lake.core.JobCore]]).
  *  - The table gets a name in the target that another table had.
+ *
+ * If `onSchemaChange` is `error`, or if three copies for the same reason did not help, the table fails instead.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

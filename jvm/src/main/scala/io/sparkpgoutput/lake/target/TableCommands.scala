@@ -25,6 +25,8 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
 
   final def exists(table: String): Boolean = place.exists(table)
 
+  final override def absence: Option[String] = place.absence
+
   final def tables(): Seq[String] = place.tables()
 
   final def drop(table: String): Unit = place.drop(table)

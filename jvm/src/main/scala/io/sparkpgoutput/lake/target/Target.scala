@@ -35,9 +35,10 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as of
  * its own mark. The next process reads the marks. The server sends everything from the confirmed LSN on again, and
- * each table takes what is not below its mark. No change of a table is between its mark and the confirmed LSN,
- * because a change that is not committed holds the confirmed LSN back. A transaction
- * that changes several tables is whole in each of them, and readers can see it in one table before another.
+ * each table takes what is not below its mark. No change of a table that needs no copy is between its mark and the
+ * confirmed LSN, because a change that is not committed holds the confirmed LSN back. A transaction
+ * that changes several tables is whole in each of them, and readers can see it in one table before another. A mirror
+ * and its history are two such tables: see [[io.sparkpgoutput.lake.job.TableApplier]].
  *
  * '''If the outcome of a commit is unknown''', because the answer of a store or a catalog was lost, the mark decides:
  * it is read again, and if it is the new one, the commit was made. Compactions and other commits keep the
@@ -53,6 +54,9 @@ trait Target {
   def sqlName(table: String): String
 
   def exists(table: String): Boolean
+
+  /** Returns why no table is found at present, although nobody may have removed one. */
+  def absence: Option[String] = None
 
   /** Returns why a table cannot have a name, or None if it can. */
   def nameProblem(name: String): Option[String] = None
@@ -163,7 +167,7 @@ trait Target {
    * @param session
    *   a session of the caller's own, on which the rows are made too. The mark is one of its settings.
    * @param expected
-   *   the mark that the table has. If it has another one when the commit is made, another job writes
+   *   the mark that the table has. If it has another one when the commit is made, another process or job writes
    *   the table, and this is an error.
    * @throws PgOutputException
    *   if somebody else wrote the table, for example a compaction, and the mark is still the one expected

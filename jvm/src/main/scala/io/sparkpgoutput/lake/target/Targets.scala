@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import java.lang.module.ModuleDescriptor.Version
+import java.nio.file.{Files, Paths}
 
 import scala.language.reflectiveCalls
 import scala.util.Try
@@ -168,6 +169,9 @@ sealed trait TablePlace {
 
   def exists(table: String): Boolean
 
+  /** Returns why no table is found at present, although nobody may have removed one. */
+  def absence: Option[String] = None
+
   def tables(): Seq[String]
 
   /** The folder in which tables are made, if it is known. */
@@ -296,6 +300,12 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
     val log = new Path(path(table), FolderPlace.Log)
     files.exists(log) && files.listStatus(log).exists(file => isCommit(file.getPath.getName))
   }
+
+  /** A file system that is not mounted lacks the folder, where a store that is away has an error. */
+  override def absence: Option[String] =
+    Option.when(root.toUri.getScheme == "file" && !Files.isDirectory(Paths.get(root.toUri)))(
+      s"The folder $root of the target is not there. If you have removed it, start the job again."
+    )
 
   // The names of commits and checkpoints begin with numbers. The name of an unfinished file begins with a point.
   private def isCommit(name: String) = name.headOption.exists(_.isDigit)

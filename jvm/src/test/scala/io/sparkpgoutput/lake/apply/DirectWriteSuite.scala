@@ -102,12 +102,21 @@ class DirectWriteSuite extends DeltaTests {
     run(IcebergTables.in(spark, "history"), 2, 2, 20, Map.empty, hasNoJobs = true)(_ => ())
   }
 
-  private def keepsNulls(target: Target): Unit = {
-    val table = new ServerHistory(new Random(1)).wide
+  /** Makes the table of the target, with the mark 1. */
+  private def create(target: Target, table: ServerTable): MarkName = {
     val name = MarkName("job", table.oid, 0)
-    val rows = Seq(Seq("1", "a", "1", "b", "c"), Seq("1", "z", "1", "b", "c"))
     if (target.exists(table.name)) target.drop(table.name)
     target.create(table.name, table.target.schema, table.key, Map.empty)
+    target.commit(spark, table.name, name, None, 1)(
+      TargetWrite.Append(target.read(spark, table.name).limit(0))
+    )
+    name
+  }
+
+  private def keepsNulls(target: Target): Unit = {
+    val table = new ServerHistory(new Random(1)).wide
+    val name = create(target, table)
+    val rows = Seq(Seq("1", "a", "1", "b", "c"), Seq("1", "z", "1", "b", "c"))
     def commit(expected: Long, lsn: Long, sent: Array[Byte]*): Unit = {
       val messages = CutOfServer.transaction(lsn, table.relation +: sent)
       val found = new CutApply(target, repairs = false).commit(
@@ -120,9 +129,6 @@ class DirectWriteSuite extends DeltaTests {
       )
       assert(found.byMerge.isEmpty)
     }
-    target.commit(spark, table.name, name, None, 1)(
-      TargetWrite.Append(target.read(spark, table.name).limit(0))
-    )
     commit(1, 10, table.insert(rows.head), table.insert("2" +: rows.head.tail))
     target.alter(table.name, Seq(ColumnChange.Add("mine", IntegerType)))
     commit(11, 20, table.update(rows.head, rows(1)))
@@ -141,14 +147,32 @@ class DirectWriteSuite extends DeltaTests {
     val history = new ServerHistory(new Random(1))
     val most = CutLimit(1L << 30)
     val long = CutLimit(bytes = 1 << 20, changes = 1000000)
-    def limit(table: ServerTable, queue: CutLimit) =
-      new CutApply(target, repairs = false).limit(table.target, queue, most)
-    val (keyed, keyless) = history.tables.partition(_.key.nonEmpty)
-    target.create(keyed.head.name, keyed.head.target.schema, keyed.head.key, Map.empty)
-    assert(limit(keyed.head, long).changes < 1000000)
-    assert(limit(keyed.head, CutLimit(bytes = 1 << 29, changes = 10)).bytes < most.bytes)
-    assert(limit(keyed.head, CutLimit(bytes = 1 << 20, changes = 10)) == most)
-    assert(limit(keyless.head, long) == most)
+    val table = history.wide
+    val cuts = new CutApply(target, repairs = false, smallCut = 10)
+    def limit(table: ServerTable, queue: CutLimit) = cuts.limit(table.target, queue, most)
+    val mark = create(target, table)
+    assert(limit(table, long).changes < 1000000)
+    assert(limit(table, CutLimit(bytes = 1 << 29, changes = 10)).bytes < most.bytes)
+    assert(limit(table, CutLimit(bytes = 1 << 20, changes = 10)) == most)
+    assert(limit(history.tables.find(_.key.isEmpty).get, long) == most)
+
+    // A transaction is too large for a direct write, so the next ones come with as many others as a MERGE may take.
+    def write(lsn: Long, keys: Range) = {
+      val rows = keys.map(key => table.insert(Seq(s"$key", "a", "1", "b", "c")))
+      val messages = CutOfServer.transaction(lsn, table.relation +: rows)
+      cuts.commit(
+        spark,
+        table.target,
+        Map.empty,
+        mark,
+        lsn - 9,
+        CutOfServer(table.oid, messages, lsn + 1)
+      )
+    }
+    write(10, 1 to 101)
+    assert(limit(table, long) == most)
+    write(20, 102 to 102)
+    assert(limit(table, long).changes < 1000000)
   }
 
   test("a column that a user adds is NULL in all rows, also after updates and rewrites") {

@@ -127,6 +127,19 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.take(10000).contains(ApplyCut(oid, 100)))
   }
 
+  test("each state that is written has the newest LSN that can be confirmed") {
+    val (core, _) = job()
+    compared(core)
+    core.resync(oid, "asked", 0)
+    write(core, 0)
+    // Copies that begin and end, and requests for them, can write the state more often than every ten seconds.
+    for (second <- 1 to 30) {
+      core.read(100L + second)
+      core.resync(oid, "asked again", second * 1000L)
+      assert(write(core, second * 1000L).confirmed == 100 + second)
+    }
+  }
+
   test(
     "when the state says that a table needs a copy, its queue is dropped and holds back no WAL"
   ) {
