@@ -170,7 +170,7 @@ sealed trait TablePlace {
   def exists(table: String): Boolean
 
   /** Returns why no table is found at present, although nobody may have removed one. */
-  def absence: Option[String] = None
+  def absence: Option[String]
 
   def tables(): Seq[String]
 
@@ -196,6 +196,9 @@ object TablePlace {
   def isLost(error: Throwable): Boolean = ErrorCauses.of(error).exists(
     _.getClass.getName.endsWith("iceberg.exceptions.NotFoundException")
   )
+
+  private[target] def absent(place: String): String =
+    s"The $place of the target is not there. If you have removed it, start the job again."
 
   /** Returns a name for SQL. */
   def quoted(parts: String*): String =
@@ -228,6 +231,11 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
     if (lacksNamespace) session.sql(
       s"CREATE NAMESPACE IF NOT EXISTS ${TablePlace.quoted(catalogName +: namespace: _*)}"
     )
+
+  /** The warehouse can be a file system that is not mounted. */
+  def absence: Option[String] = Option.when(lacksNamespace)(
+    TablePlace.absent(s"namespace ${TablePlace.quoted(catalogName +: namespace: _*)}")
+  )
 
   /** The folder of the namespace or, while the namespace is missing, the warehouse of Spark's own catalog. */
   def location: Option[Path] = (catalog match {
@@ -301,10 +309,10 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
     files.exists(log) && files.listStatus(log).exists(file => isCommit(file.getPath.getName))
   }
 
-  /** A file system that is not mounted lacks the folder, where a store that is away has an error. */
-  override def absence: Option[String] =
+  /** A store that is away has an error, but a file system that is not mounted only lacks the folder. */
+  def absence: Option[String] =
     Option.when(root.toUri.getScheme == "file" && !Files.isDirectory(Paths.get(root.toUri)))(
-      s"The folder $root of the target is not there. If you have removed it, start the job again."
+      TablePlace.absent(s"folder $root")
     )
 
   // The names of commits and checkpoints begin with numbers. The name of an unfinished file begins with a point.
