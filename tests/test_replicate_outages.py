@@ -19,6 +19,7 @@ from support.job_report import JobReport, generations, wait_while_running
 from support.job_tables import PATIENCE, JobTables, look, wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, differences
+from support.lake_operations import copied
 from support.lake_points import kill
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
@@ -100,7 +101,7 @@ def test_a_job_waits_and_goes_on(
 @contextmanager
 def file_system(folder: Path) -> Iterator[Callable[[str], None]]:
     """Mount a file system at a new folder. The function makes it read-only (ro) or not (rw)."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     mounting = ["mount", "-t", "tmpfs", "none", str(folder)]
     if subprocess.run(mounting, capture_output=True, check=False).returncode != 0:
         pytest.skip("only root can mount a file system")
@@ -150,7 +151,7 @@ def test_a_job_goes_on_while_its_checkpoint_is_read_only(
         assert running.failed() == []
 
         # It cannot write its last state. The tables then have commits that the state does not have.
-        copied = generations(job)
+        before = generations(job)
         remount("ro")
         server.execute("UPDATE good SET v = 'd' WHERE id % 2 = 0")
         wait_until_equal(spark, job, running, ["good"])
@@ -172,8 +173,32 @@ def test_a_job_goes_on_while_its_checkpoint_is_read_only(
         remount("rw")
         server.execute("INSERT INTO good VALUES (3, 'f')")
         assert replicate(once=True).exit_code == 0
-        assert generations(job) == copied
+        assert generations(job) == before
         assert_equal(spark, job, {name: name for name in ("good", added)})
+
+
+@pytest.mark.lake
+def test_a_process_does_a_request_once_if_its_file_cannot_be_removed(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta", publication="p")
+    with job.session(spark) as replicate:
+        assert copied(replicate(once=True)) == 1
+        with file_system(job.checkpoint / "requests") as remount:
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["public.good"])
+            remount("ro")
+            running = replicate()
+            report = JobReport(running)
+            kept = "its file cannot be removed"
+            wait_while_running(running, lambda: report.lines("Copied "), PATIENCE, 0.1)
+            # The job looks for requests every two seconds.
+            time.sleep(6)
+            running.stop()
+            assert len(report.lines("Copied ")) == len(report.lines(kept)) == 1
+            remount("rw")
+            # The next process cannot know that it was done.
+            assert copied(replicate(once=True)) == 1
+            assert copied(replicate(once=True)) == 0
 
 
 @pytest.mark.lake

@@ -167,7 +167,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   /** Takes the commands of the core, and checks the clock. */
   private def tick(): Unit = {
-    parts.core.await(MillisBetweenTicks)
+    // Every event ends the wait. The clock matters more while changes wait for their commits.
+    val isIdle = space.memoryUsed + space.diskUsed == 0
+    parts.core.await(if (isIdle) MillisBetweenIdleTicks else MillisBetweenTicks)
     parts.core.look(_.diskFull(space.isFull))
     if (parts.epoch > 0) {
       parts.core.look(_.take(now)).foreach(run)
@@ -545,6 +547,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
 private object ReplicationJob {
   final private val MillisBetweenTicks = 100L
+  final private val MillisBetweenIdleTicks = 250L
   final private val MillisToCoalesce = 2L
   final private val MillisBetweenRequests = 2000L
   final private val MillisBetweenStatus = 10000L

@@ -304,13 +304,14 @@ final class SlotReader(
       if (message == null) idle(session)
       else {
         received(session, message)
-        hear()
+        hear(message)
       }
     }
     status(session)
   }
 
   private var lastProbe = 0L
+  private var lastData = System.nanoTime() - BusyInterval
 
   /**
    * A client that leaves data unread makes a fast shutdown of the server wait for ever (`WalSndDone` runs
@@ -325,9 +326,11 @@ final class SlotReader(
     }
   }
 
-  private def hear(): Unit = {
+  private def hear(message: Array[Byte]): Unit = {
     val now = System.nanoTime()
     if (heard.forall(now - _ > HeardInterval)) heard = Some(now)
+    // The server also sends keepalives, while nothing is written.
+    if (message(0) == XLogData) lastData = now
   }
 
   private def idle(session: Session): Unit = {
@@ -339,7 +342,7 @@ final class SlotReader(
       send(session, askReply = true)
     }
     // A look for a message costs some CPU, also if there is none. A task ends the wait.
-    val millis = if (heard.exists(now - _ < BusyInterval)) IdleMillis else SilentMillis
+    val millis = if (now - lastData < BusyInterval) IdleMillis else SilentMillis
     Option(tasks.poll(millis, TimeUnit.MILLISECONDS)).foreach(task => task())
   }
 
@@ -552,7 +555,7 @@ object SlotReader {
   }
 
   final private val IdleMillis = 10L
-  final private val SilentMillis = 50L
+  final private val SilentMillis = 100L
   final private val PauseMillis = 20L
   final private val FirstPause = 500L
   final private val MostPause = 60000L

@@ -58,8 +58,10 @@ class WalRecordsSuite extends AnyFunSuite {
 
   test("bytes that are not exactly the records up to the slot cannot be read") {
     val bytes = wal(Seq(114 -> 0, 50 -> 0, 600 -> 0))
+    // A file that the server uses again has pages of its earlier use.
+    val used = ByteBuffer.wrap(bytes.clone).order(LITTLE_ENDIAN).putLong(PageSize + 8, Start - 8192)
     Seq(bytes.dropRight(8), bytes.dropRight(600), bytes ++ new Array[Byte](8), Array.empty[Byte])
-      .appended(new Array[Byte](bytes.length)).foreach { bytes =>
+      .appended(new Array[Byte](bytes.length)).appended(used.array).foreach { bytes =>
         val problem = UpgradedSlot.problem(bytes, Start, PageSize)
         assert(problem.exists(_.contains("cannot be read")), bytes.length)
       }
