@@ -62,17 +62,22 @@ object Server extends Logging {
         )
       }
       .head
-    if (server.majorVersion < OldestVersion) throw new SourceException(
+    checkVersion(server.majorVersion)
+    server
+  }
+
+  /** Fails if a version is too old, and warns once if a version is newer than those that were tried. */
+  private[slot] def checkVersion(major: Int): Unit = {
+    if (major < OldestVersion) throw new SourceException(
       "PGOUTPUT_SERVER_VERSION.TOO_OLD",
-      "version" -> server.majorVersion,
+      "version" -> major,
       "oldest" -> OldestVersion
     )
-    if (server.majorVersion > NewestVersion && hasWarned.compareAndSet(false, true))
+    if (major > NewestVersion && hasWarned.compareAndSet(false, true))
       logWarning(
-        s"The server has PostgreSQL ${server.majorVersion}. This version of spark-pgoutput was tried " +
-          s"with PostgreSQL $OldestVersion to $NewestVersion."
+        s"The server has PostgreSQL $major. This version of spark-pgoutput was tried with PostgreSQL " +
+          s"$OldestVersion to $NewestVersion."
       )
-    server
   }
 
   def isStandby(connection: ServerConnection): Boolean =

@@ -74,6 +74,11 @@ class DecodeMessageSuite extends MessageFunctionTests {
     assert(!origin.isWhole)
   }
 
+  test("the text of a call has the arguments that the user gave") {
+    assert(whole.sql.endsWith(s"(${data.sql}, ${inStream.sql})"))
+    assert(evaluator(decode(data)).sql.endsWith(s"(${data.sql})"))
+  }
+
   test("the type of the rows follows the selection") {
     assert(pruned(typeAndText).dataType == typeAndText.prune(MessageSchema.schema))
     assert(whole.dataType == MessageSchema.schema)

@@ -4,6 +4,8 @@ import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.LoggedTexts
+
 import Slots.{failure, lsn}
 
 class SlotChecksSuite extends AnyFunSuite {
@@ -125,5 +127,15 @@ class SlotChecksSuite extends AnyFunSuite {
     val again = failure(Slots.source.checkPublications(Map("items" -> 16403L, "orders" -> 17L)))
     assert(again.map(_._1).contains("PGOUTPUT_PUBLICATION_MADE_AGAIN"))
     assert(again.exists(_._2.contains("'orders' was dropped and made again")))
+  }
+
+  test(
+    "the versions that were tried are read, a newer one with one warning, and older ones are not"
+  ) {
+    def warnings(versions: Int*) =
+      LoggedTexts.of(Server.getClass)(versions.foreach(Server.checkVersion))
+    assert(warnings(14 to 18: _*).isEmpty)
+    assert(warnings(19, 19, 20).map(_.take(29)) == Seq("The server has PostgreSQL 19."))
+    assert(failure(Server.checkVersion(13)).map(_._1).contains("PGOUTPUT_SERVER_VERSION"))
   }
 }
