@@ -242,7 +242,7 @@ def test_fast_shutdown_does_not_wait_for_a_sleeping_sink(tmp_path: Path, version
             time.sleep(1)
             began = time.monotonic()
             server.stop_fast()
-            assert time.monotonic() - began < 15
+            assert time.monotonic() - began < 40  # the session asks every 20 seconds
         server.start_again()
 
 

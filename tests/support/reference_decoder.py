@@ -203,7 +203,7 @@ def relation(r: Reader) -> Fields:
         **r.xid_in_stream(),
         "relation_id": r.uint32(),
         "relation": {
-            "namespace": r.string(),
+            "namespace": namespace(r),
             "name": r.string(),
             "replica_identity": r.letter("dnfi"),
             "columns": relation_columns(r),
@@ -228,16 +228,21 @@ def relation_columns(r: Reader) -> list[Fields]:
 def pg_type(r: Reader) -> Fields:
     xid = r.xid_in_stream()
     type_id = r.uint32()
-    start = r.at
-    namespace = r.string()
-    # Such bytes are not a namespace, but the id of the type, which follows that of a transaction.
-    if r.guessed and not r.in_stream and 0 < r.data[start] < 0x20:
-        raise Malformed(start, "namespace begins with a control character")
     return {
         "type": "TYPE",
         **xid,
-        "pg_type": {"id": type_id, "namespace": namespace, "name": r.string()},
+        "pg_type": {"id": type_id, "namespace": namespace(r), "name": r.string()},
     }
+
+
+def namespace(r: Reader) -> str:
+    start = r.at
+    name = r.string()
+    # Such bytes are no namespace, but the id of the table or type after that of a transaction.
+    first = r.data[start : start + 4].split(b"\0")[0]
+    if r.guessed and not r.in_stream and any(byte < 0x20 or byte == 0x7F for byte in first):
+        raise Malformed(start, "namespace has a control character")
+    return name
 
 
 def insert(r: Reader) -> Fields:

@@ -44,11 +44,12 @@ import io.sparkpgoutput.protocol._
  * [[StreamContext]]. For a caller that does not know, the decoder reads the message without an xid, and if that
  * fails, with one. A reading must fit to the last byte, and a wrong one is four bytes off: it takes a part of
  * an oid for a marker or for the length of a text. If it fits in spite of that, it is refused if it has what
- * PostgreSQL never sends: the xid 0, a logical message that has an xid and is not transactional, or, in a Type
- * message without an xid, a namespace that begins with a control character. Both readings of a logical message can
- * be valid, so the decoder always makes both. If both are valid, the one with the smaller LSN is right, because the
- * other one takes an xid for the flags and the upper bytes of the LSN. If the reading without an xid is right, the
- * decoder makes it again for the row. If both readings fail, the one that got further says what is wrong.
+ * PostgreSQL never sends: the xid 0, a logical message that has an xid and is not transactional, or, in a Relation
+ * or Type message without an xid, a namespace with a control character in its first four bytes. Both readings of a
+ * logical message can be valid, so the decoder always makes both. If both are valid, the one with the smaller LSN is
+ * right, because the other one takes an xid for the flags and the upper bytes of the LSN. If the reading without an
+ * xid is right, the decoder makes it again for the row. If both readings fail, the one that got further says what
+ * is wrong.
  *
  * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin was dropped:
  * that gives null. A decoder is not thread-safe.

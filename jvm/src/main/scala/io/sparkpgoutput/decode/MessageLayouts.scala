@@ -122,6 +122,7 @@ abstract class MessageLayouts(
     oid()
     val members = struct.struct(RELATION)
     val head = row.openStruct(members)
+    refuseOid(RELATION)
     string(head, members.slot(head, RelationSchema.NAMESPACE), RELATION, "namespace")
     string(head, members.slot(head, RelationSchema.NAME), RELATION, "name")
     replicaIdentity(head, members.slot(head, RelationSchema.REPLICA_IDENTITY))
@@ -162,24 +163,31 @@ abstract class MessageLayouts(
     row.closeNested(relation, slot, array)
   }
 
-  /**
-   * Type: oid; namespace; name. A namespace does not begin with a control character. If it does in a guess
-   * without an xid, the guess is wrong: it has taken the upper byte of an oid for the beginning of the namespace.
-   */
+  /** Type: oid; namespace; name. */
   private def pgType(): Unit = {
     val members = struct.struct(PG_TYPE)
     val head = row.openStruct(members)
     row.putLong(members.slot(head, PgTypeSchema.ID), in.uint32(PG_TYPE, "id"))
-    if (inferringContext && !withXid && in.left > 0) {
-      val first = in.message(in.position)
-      if (first > 0 && first < ' ') {
-        in.fail(PG_TYPE, "namespace", "begins with the control character %x", first.toLong)
-      }
-    }
+    refuseOid(PG_TYPE)
     string(head, members.slot(head, PgTypeSchema.NAMESPACE), PG_TYPE, "namespace")
     string(head, members.slot(head, PgTypeSchema.NAME), PG_TYPE, "name")
     row.setNested(PG_TYPE, head)
   }
+
+  /**
+   * Fails if the namespace that follows has a control character in its first four bytes, because a namespace has
+   * none. If it has one in a guess without an xid, the guess is wrong: it has taken an oid for these bytes.
+   */
+  private def refuseOid(field: Int): Unit = if (inferringContext && !withXid) {
+    val end = math.min(in.position + 4, in.end)
+    var at = in.position
+    while (at < end && isNoControl(in.message(at))) at += 1
+    if (at < end && in.message(at) != 0) {
+      in.fail(field, "namespace", "has the control character %x", in.message(at).toLong)
+    }
+  }
+
+  private def isNoControl(byte: Byte): Boolean = byte < 0 || byte >= ' ' && byte != 0x7f
 
   /** Insert: oid of the relation; N; new tuple. */
   private def insert(): Unit = { oid(); newTuple(in.uint8(NEW, "marker"), "N") }

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.decode
 
+import java.nio.charset.StandardCharsets.UTF_8
+
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
@@ -28,8 +30,9 @@ class StreamContextSuite extends PropertySuite {
   /** The rules in another form: they choose from the results of both readings. */
   private def rule(message: Array[Byte]): Option[Fields] = {
     val outside = read(message, OUTSIDE).filterNot { fields =>
-      val namespace = fields.get("pg_type").map(_.asInstanceOf[Fields]("namespace").toString)
-      namespace.exists(name => name.nonEmpty && name.head < ' ')
+      val named = fields.get("pg_type").orElse(fields.get("relation"))
+      val namespace = named.map(_.asInstanceOf[Fields]("namespace").toString)
+      namespace.exists(_.getBytes(UTF_8).take(4).exists(byte => byte >= 0 && byte.toChar.isControl))
     }
     val inside = read(message, INSIDE).filterNot { fields =>
       fields.get("xid").contains(0L) || fields.get("transactional").contains(false)
@@ -59,20 +62,21 @@ class StreamContextSuite extends PropertySuite {
   } yield ('M'.toByte +: flags) ++ lsn ++ (flagsInStream.toByte +: rest) ++
     beginning.getBytes ++ prefix ++ Array[Byte](0, 0, 0, 0)
 
-  /** A Type message whose namespace is long enough to be an oid and a namespace. */
-  private val ambiguousType: Gen[Array[Byte]] = for {
+  /** A Relation or Type message whose namespace is long enough to be an oid and a namespace. */
+  private val ambiguousDefinition: Gen[Array[Byte]] = for {
     oid <- bytes(4)
-    first <- Gen.choose(1, 0x40)
+    beginning <- Gen.listOfN(4, Gen.oneOf(Gen.choose(1, 0x40), Gen.oneOf(0x61, 0x7f)))
     namespace <- string
     name <- string
-  } yield ('Y'.toByte +: oid) ++ (first.toByte +: "abc".getBytes) ++ namespace ++ name
+    (tag, rest) <- Gen.oneOf('Y' -> Array.empty[Byte], 'R' -> Array[Byte]('d', 0, 0))
+  } yield (tag.toByte +: oid) ++ beginning.map(_.toByte) ++ namespace ++ name ++ rest
 
   test("the decoder chooses between the two readings by the rules") {
     val any = Gen.oneOf(
       messages.any.map(_.bytes),
       Mutations.of(messages.any).filter(_.nonEmpty),
       ambiguousMessage,
-      ambiguousType
+      ambiguousDefinition
     )
     forAll(any, minSuccessful(2000)) { message =>
       withClue(s"${Fields.hex(message)}: ")(assert(read(message, UNKNOWN) == rule(message)))
@@ -119,6 +123,19 @@ class StreamContextSuite extends PropertySuite {
     assert(guessed(noControl)("pg_type") == pgType(0x301L, " 0@Ppublic"))
   }
 
+  test("a namespace with a control character in its first four bytes is an oid after an xid") {
+    Seq("01020304", "21222307", "2122237f").foreach { oid =>
+      val id = java.lang.Long.parseLong(oid, 16)
+      val table = guessed(s"52 00000301 $oid 7075626c696300 6e00 64 0000")
+      assert((table("xid"), table("relation_id")) == (0x301L -> id))
+      val mood = guessed(s"59 00000301 $oid 7075626c696300 6d6f6f6400")
+      assert((mood("xid"), mood("pg_type")) == (0x301L -> pgType(id, "public")))
+    }
+    // The end of the namespace ends the look, and so does the fourth byte.
+    assert(guessed("52 00000301 6100 0100 64 0000")("relation_id") == 0x301L)
+    assert(guessed("52 00000301 616263640100 6e00 64 0000")("relation_id") == 0x301L)
+  }
+
   private def pgType(id: Long, namespace: String) =
     Fields("id" -> id, "namespace" -> namespace, "name" -> "mood")
 
@@ -144,7 +161,7 @@ class StreamContextSuite extends PropertySuite {
   test("a reading that the rules exclude fails where they exclude it") {
     // Both would be valid: without xid there is a control character, with it the xid is 0.
     val noType = error("59 00000000 01020304 6100 6200")
-    val where = "TYPE at byte 5 (pg_type, namespace): begins with the control character 1;"
+    val where = "TYPE at byte 5 (pg_type, namespace): has the control character 1;"
     assert(noType.startsWith(where))
     // Without xid the flags are 2; with it the message is not transactional.
     val noMessage = error("4d 02000301 00 0000000061626364 6500 00000000")

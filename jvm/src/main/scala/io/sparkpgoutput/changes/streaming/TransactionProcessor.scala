@@ -109,9 +109,20 @@ final class SourceBatch(
     start.assembler.copy(streamed = kept ++ inBlock.map(_.copy(hasBeginning = false)))
   }
 
-  /** Returns the Type messages, because their reader forgets them after each micro-batch. */
-  def begin(): Iterator[Row] =
-    assembler.known.typeMessages.iterator.map(CommittedMessage.definition(_, source))
+  /**
+   * Returns the Type messages, because their reader forgets them after each micro-batch. Before the first
+   * message of the source, it is not known which of them apply.
+   */
+  def begin(): Iterator[Row] = if (last.isEmpty) Iterator.empty else types
+
+  private def types =
+    assembler.known.typeMessages.toSeq.iterator.map(CommittedMessage.definition(_, source))
+
+  /** Takes the definitions of the initial state that were sent before the first message of the source. */
+  private def startAt(position: Long): Iterator[Row] = {
+    assembler.known.restart(start.assembler.relations ++ start.assembler.types, position)
+    types
+  }
 
   /** Takes the next message and returns the messages that it commits. */
   def message(position: Long, message: Array[Byte]): Iterator[Row] = {
@@ -124,6 +135,7 @@ final class SourceBatch(
     if (message == null) throw MessageColumns.nullMessage(position)
     if (ahead.nonEmpty)
       ahead.remove(position).foreach(MessageColumns.checkSame(_, message, position))
+    val first = if (last.isEmpty) startAt(position) else Iterator.empty
     last = Some(position)
     output = Iterator.empty
     assembler.message(position, message)
@@ -133,7 +145,7 @@ final class SourceBatch(
         .iterator
         .map(CommittedMessage.definition(_, source))
     }
-    output
+    first ++ output
   }
 
   /** Stores the state. There are no messages left to return. */
@@ -251,45 +263,62 @@ final class StoredCommits(
 
 /**
  * The initial state of a streaming query: the relations and types of each source that are known
- * from earlier messages. Spark reads it in the first micro-batch of a new checkpoint.
+ * from earlier messages. Spark reads it in the first micro-batch of a new checkpoint. The messages can go on
+ * after the first message of the stream, which Spark does not tell then. So the state has each definition
+ * that a table or type had, and [[SourceBatch]] chooses at the first message.
  */
 object InitialState {
-  import MessageColumns.{Message, Source}
+  import MessageColumns.{Message, Position, Source}
 
   /**
-   * Returns one row for each source, with the last Relation message of each table and the last Type
-   * message of each type.
+   * Returns one row for each source, with the Relation and Type messages that say something new.
    *
    * @param messages the earlier messages, with the columns of [[MessageColumns]]
    */
   def of(messages: DataFrame, encoding: TextEncoding): DataFrame = {
-    val last = messages.mapPartitions(lastOf(_, encoding))(Encoders.row(messages.schema))
-    last
-      .groupBy(last.col(MessageColumns.names(Source)))
-      .agg(collect_list(struct(MessageColumns.names.take(Source).map(last.col): _*)))
+    val encoder = Encoders.row(messages.schema)
+    val sent = messages.mapPartitions((rows: Iterator[Row]) => rows.filter(isDefinition))(encoder)
+    val ordered = sent
+      .repartition(sent.col(MessageColumns.names(Source)))
+      .sortWithinPartitions(MessageColumns.names(Source), MessageColumns.names(Position))
+    val changed =
+      ordered.mapPartitions((rows: Iterator[Row]) => changesOf(rows, encoding))(encoder)
+    changed
+      .groupBy(changed.col(MessageColumns.names(Source)))
+      .agg(collect_list(struct(MessageColumns.names.take(Source).map(changed.col): _*)))
   }
 
   /** Returns the state that a row of [[of]] represents. */
   def state(row: Row, encoding: TextEncoding): AssemblerState = {
-    val found = new LastSchemaMessages(encoding)
-    row.getSeq[Row](1).foreach(add(found, _))
-    found.state
+    val decoder = new ControlMessageDecoder(encoding)
+    val (types, relations) = row.getSeq[Row](1).map(definition(decoder, _)).partition(_.isType)
+    AssemblerState(relations = relations, types = types)
   }
 
-  private def lastOf(messages: Iterator[Row], encoding: TextEncoding): Iterator[Row] = {
-    val bySource = mutable.HashMap.empty[Any, LastSchemaMessages]
-    messages.foreach { row =>
-      add(bySource.getOrElseUpdate(row.get(Source), new LastSchemaMessages(encoding)), row)
-    }
-    for {
-      (source, found) <- bySource.iterator
-      sent <- found.all
-    } yield Row(sent.position, sent.message, source)
-  }
-
-  private def add(found: LastSchemaMessages, row: Row): Unit = {
+  private def isDefinition(row: Row): Boolean = {
     val position = MessageColumns.position(row)
     if (row.isNullAt(Message)) throw MessageColumns.nullMessage(position)
-    found.add(position, row.getAs[Array[Byte]](Message))
+    SchemaMessage.is(row.getAs[Array[Byte]](Message))
   }
+
+  /** The messages that say something else than the message before, of messages in order. */
+  private[streaming] def changesOf(rows: Iterator[Row], encoding: TextEncoding): Iterator[Row] = {
+    val decoder = new ControlMessageDecoder(encoding)
+    var source = Option.empty[Any]
+    var known = new KnownRelations
+    rows.filter { row =>
+      if (!source.contains(row.get(Source))) {
+        source = Some(row.get(Source))
+        known = new KnownRelations
+      }
+      known.addIfNew(definition(decoder, row))
+    }
+  }
+
+  private def definition(decoder: ControlMessageDecoder, row: Row): SchemaMessage =
+    decoder.definition(
+      MessageColumns.position(row),
+      row.getAs[Array[Byte]](Message),
+      StreamContext.UNKNOWN
+    )
 }

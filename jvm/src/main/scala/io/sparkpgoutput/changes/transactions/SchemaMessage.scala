@@ -1,5 +1,7 @@
 package io.sparkpgoutput.changes.transactions
 
+import java.util.Arrays
+
 import scala.collection.mutable
 
 import io.sparkpgoutput.changes.PositionedDecoder
@@ -18,6 +20,16 @@ final case class SchemaMessage(oid: Long, position: Long, message: Array[Byte], 
 
   /** The bytes before the fields of the message: the tag, and the xid in a stream block. */
   def headSize: Int = if (inStream) 5 else 1
+
+  /** Whether another message has the same fields. */
+  def saysSame(other: SchemaMessage): Boolean = Arrays.equals(
+    message,
+    headSize,
+    message.length,
+    other.message,
+    other.headSize,
+    other.message.length
+  )
 }
 
 object SchemaMessage {
@@ -56,7 +68,21 @@ final class KnownRelations {
   def addIfLast(sent: SchemaMessage): Unit =
     if (!of(sent).get(sent.oid).exists(_.position > sent.position)) add(sent)
 
+  /** Takes the next Relation or Type message, and returns whether it says something new. */
+  def addIfNew(sent: SchemaMessage): Boolean = {
+    val isNew = !of(sent).get(sent.oid).exists(_.saysSame(sent))
+    if (isNew) add(sent)
+    isNew
+  }
+
   def clearRelations(): Unit = relations.clear()
+
+  /** Knows only the last of some messages that were sent before a position. */
+  def restart(all: Seq[SchemaMessage], position: Long): Unit = {
+    relations.clear()
+    types.clear()
+    all.filter(_.position < position).foreach(addIfLast)
+  }
 
   private def of(sent: SchemaMessage) = if (sent.isType) types else relations
 }

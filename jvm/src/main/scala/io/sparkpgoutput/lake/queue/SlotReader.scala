@@ -298,7 +298,7 @@ final class SlotReader(
 
   private def step(session: Session): Unit = {
     if (!tasks.isEmpty) runTasks()
-    if (isPaused) paused()
+    if (isPaused) paused(session)
     else {
       val message = session.copy.readFromCopy(false)
       if (message == null) idle(session)
@@ -317,11 +317,11 @@ final class SlotReader(
    * A client that leaves data unread makes a fast shutdown of the server wait for ever (`WalSndDone` runs
    * when all is sent), so a paused session ends when the server is about to stop.
    */
-  private def paused(): Unit = {
+  private def paused(session: Session): Unit = {
     Thread.sleep(IdleMillis)
     if (System.nanoTime() - lastProbe > ProbeInterval) {
       lastProbe = System.nanoTime()
-      if (Connections.isShuttingDown(address, settings.applicationName))
+      if (Connections.isShuttingDown(address, session.connection.host, settings.applicationName))
         throw new SQLException("The server is shutting down.", SqlState.AdminShutdown)
     }
   }

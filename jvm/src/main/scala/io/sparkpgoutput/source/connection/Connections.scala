@@ -9,6 +9,7 @@ import javax.net.SocketFactory
 import scala.util.Using
 
 import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
+import org.postgresql.util.HostSpec
 import org.postgresql.{Driver, PGProperty}
 
 import io.sparkpgoutput.errors.SourceException
@@ -48,9 +49,12 @@ object Connections {
   def open(address: ServerAddress, applicationName: String = ApplicationName): ServerConnection =
     open(address, applicationName, Map.empty)(new ServerConnection(_))
 
-  /** Asks whether the server is shutting down, on a connection of its own, which the server then refuses. */
-  def isShuttingDown(address: ServerAddress, applicationName: String): Boolean =
-    try Using.resource(open(address, applicationName))(_ => false)
+  /**
+   * Asks whether the server at a host is shutting down, on a connection of its own, which the server then refuses.
+   * If the address had several hosts, the driver would go on to the next one and not report the refusal.
+   */
+  def isShuttingDown(address: ServerAddress, host: HostSpec, applicationName: String): Boolean =
+    try Using.resource(open(address.only(host), applicationName))(_ => false)
     catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
 
   /** Opens a connection for the replication protocol. No time limit applies to it either. */

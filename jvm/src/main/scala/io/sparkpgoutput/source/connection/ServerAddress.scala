@@ -8,7 +8,7 @@ import scala.util.Try
 
 import org.postgresql.PGProperty._
 import org.postgresql.jdbcurlresolver.PgServiceConfParser
-import org.postgresql.util.PGPropertyUtil
+import org.postgresql.util.{HostSpec, PGPropertyUtil}
 import org.postgresql.{Driver, PGProperty}
 
 import io.sparkpgoutput.errors.SourceException
@@ -32,6 +32,19 @@ final case class ServerAddress(url: String, user: Option[String], password: Opti
 
   /** The query part of the URL. */
   private[connection] def parameters: String = url.dropWhile(_ != '?').drop(1)
+
+  /** The address of one of its hosts, whichever role the server there has. */
+  private[connection] def only(host: HostSpec): ServerAddress = {
+    val chosen = Map(
+      PG_HOST -> host.getHost,
+      PG_PORT -> host.getPort.toString,
+      TARGET_SERVER_TYPE -> "any",
+      LOAD_BALANCE_HOSTS -> "false"
+    ).map { case (property, value) => s"${property.getName}=${URLEncoder.encode(value, UTF_8)}" }
+    // Of two parameters with the same name, the last one counts.
+    val all = parameters.split('&').filter(_.nonEmpty) ++ chosen
+    copy(url = all.mkString(s"${url.takeWhile(_ != '?')}?", "&", ""))
+  }
 
   /** Checks what the driver would not check, or not before it connects. */
   def check(): Unit = {

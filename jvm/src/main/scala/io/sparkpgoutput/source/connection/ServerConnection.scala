@@ -13,6 +13,8 @@ import scala.util.{Try, Using}
 
 import org.postgresql.PGConnection
 import org.postgresql.copy.{CopyDual, CopyOut}
+import org.postgresql.jdbc.PgConnection
+import org.postgresql.util.HostSpec
 
 import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch, XLogDataHeader}
 
@@ -58,6 +60,9 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
 
   /** Ends the session that is a process of the server. */
   def terminate(pid: Int): Unit = query("SELECT pg_terminate_backend(?)", pid)(_ => ()): Unit
+
+  /** The host of the address that the connection leads to. */
+  def host: HostSpec = connection.unwrap(classOf[PgConnection]).getQueryExecutor.getHostSpec
 
   /** The server's process of this connection. */
   def pid: Int = driver.getBackendPID

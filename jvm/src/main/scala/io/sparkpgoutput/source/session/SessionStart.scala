@@ -46,7 +46,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
           connection,
           copy,
           name(settings),
-          () => Connections.isShuttingDown(settings.address, name(settings)),
+          () => Connections.isShuttingDown(settings.address, connection.host, name(settings)),
           ReplicationProtocol.statusInterval(sql)
         )
       session.start()
@@ -145,7 +145,12 @@ object CopiedSlotSession {
         connection,
         connection.start(copied, begin, settings.pluginOptions),
         s"spark-pgoutput copy of slot ${settings.slot}",
-        () => Connections.isShuttingDown(settings.address, SessionStart.name(settings)),
+        () =>
+          Connections.isShuttingDown(
+            settings.address,
+            connection.host,
+            SessionStart.name(settings)
+          ),
         StatusInterval
       )
       session.start()

@@ -25,6 +25,7 @@ import io.sparkpgoutput.source.connection._
  * @param shutsDown asks the server whether it is shutting down
  * @param statusInterval
  *   the time between two status updates in nanoseconds, well below `wal_sender_timeout`
+ * @param shutdownQuestionInterval the time between two calls of `shutsDown` in nanoseconds
  */
 final class SlotSession(
     address: ServerAddress,
@@ -32,7 +33,8 @@ final class SlotSession(
     copy: CopyDual,
     name: String,
     shutsDown: () => Boolean,
-    statusInterval: Long
+    statusInterval: Long,
+    shutdownQuestionInterval: Long = SlotSession.ShutdownQuestionInterval
 ) extends AutoCloseable {
   import ReplicationProtocol._
   import SlotSession._
@@ -60,6 +62,9 @@ final class SlotSession(
   private var told = 0L
   private var lastStatus = System.nanoTime()
   private var lastQuestion = 0L
+
+  /** When the server was last asked whether it is shutting down, or had nothing left to send. */
+  private var lastShutdownQuestion = System.nanoTime()
 
   /** The state in the last status update. */
   private var announced = 0L
@@ -181,6 +186,7 @@ final class SlotSession(
   /** The server has sent all that it has for now. */
   private def idle(): Unit = {
     if (!copy.isActive) throw new IllegalStateException("the server ended the replication.")
+    lastShutdownQuestion = System.nanoTime()
     val end = wanted
     if (filling.nonEmpty || (end != 0 && told != reached && !Lsn.isBelow(reached, end))) handOver()
     if (end == 0) {
@@ -196,22 +202,20 @@ final class SlotSession(
    * Waits until the task takes messages. A client that leaves data unread makes a fast shutdown of
    * the server wait for ever (`WalSndDone` runs when all is sent), so the session ends if the server
    * is about to stop. Only a new connection shows this: an open one would make a smart shutdown wait.
-   * `pg_ctl stop` waits for 60 seconds, so the question is not asked more often than it must.
+   * `pg_ctl stop` waits for 60 seconds, so the question is not asked more often than it must. It is also
+   * asked of a server whose client takes messages all the time, but more slowly than the server has them.
    */
-  private def full(): Unit = {
-    val since = System.nanoTime()
-    var asked = since
+  private def full(): Unit =
     while (!closing && queuedBytes.get >= QueueBytes) {
       status()
-      if (System.nanoTime() - asked > ShutdownQuestionInterval) {
+      if (System.nanoTime() - lastShutdownQuestion > shutdownQuestionInterval) {
         if (shutsDown())
           throw new SQLException("The server is shutting down.", SqlState.AdminShutdown)
-        asked = System.nanoTime()
+        lastShutdownQuestion = System.nanoTime()
       }
       endIfParkedTooLong()
       LockSupport.parkNanos(ParkedPause)
     }
-  }
 
   private def endIfParkedTooLong(): Unit =
     if (wanted == 0 && System.nanoTime() - parkedSince > LongestParking) {

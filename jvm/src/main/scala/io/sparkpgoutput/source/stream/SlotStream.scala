@@ -2,6 +2,7 @@ package io.sparkpgoutput.source.stream
 
 import java.time.Duration
 import java.util
+import java.util.concurrent.TimeUnit
 import java.util.{Optional, UUID}
 
 import scala.jdk.CollectionConverters._
@@ -256,16 +257,23 @@ final class FlushedEnd {
 
 /**
  * Decides when the server is asked for the end of the next batch. It is asked at once after a batch
- * that has rows or reaches the limit of bytes. Otherwise it is asked after an interval. The server
- * writes WAL all the time, and each batch without rows costs two files in the checkpoint.
+ * that reaches the limit of bytes, and soon after one that has rows. Otherwise it is asked after an interval. The
+ * server writes WAL all the time, and each batch without rows costs two files in the checkpoint.
+ *
+ * Spark asks for a batch every 10 ms until there is one, so "soon" is not at once: a batch with rows can be the last
+ * one for hours.
  */
 final class BatchPace(idleInterval: Duration) {
+  final private val Soon = TimeUnit.MILLISECONDS.toNanos(100)
   private var lastQuestion: Option[Long] = None
   private var isBehind = false
 
   /** Returns whether the interval is over. */
-  def isDue(hadRows: Boolean): Boolean = hadRows || isBehind ||
-    lastQuestion.forall(System.nanoTime() - _ >= idleInterval.toNanos)
+  def isDue(hadRows: Boolean): Boolean = isBehind ||
+    lastQuestion.forall(System.nanoTime() - _ >= interval(hadRows))
+
+  private def interval(hadRows: Boolean): Long =
+    if (hadRows) idleInterval.toNanos.min(Soon) else idleInterval.toNanos
 
   /**
    * The server was asked.

@@ -57,10 +57,19 @@ class BatchPaceSuite extends AnyFunSuite {
     assert(new BatchPace(long).isDue(hadRows = false))
   }
 
-  test("the next batch is due after the interval, or at once after a batch with rows") {
+  test("the next batch is due after the interval, or soon after a batch with rows") {
     val pace = new BatchPace(long)
+    assert(pace.isDue(hadRows = true))
     pace.asked(isBehind = false)
+    assert(!pace.isDue(hadRows = true)) // Spark asks again after 10 ms
+    Thread.sleep(150)
     assert(!pace.isDue(hadRows = false))
+    assert(pace.isDue(hadRows = true))
+  }
+
+  test("a batch with rows makes no interval longer") {
+    val pace = new BatchPace(Duration.ZERO)
+    pace.asked(isBehind = false)
     assert(pace.isDue(hadRows = true))
   }
 

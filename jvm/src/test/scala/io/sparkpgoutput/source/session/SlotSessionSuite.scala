@@ -1,0 +1,49 @@
+package io.sparkpgoutput.source.session
+
+import java.lang.reflect.Proxy
+import java.nio.ByteBuffer
+import java.sql.Connection
+import java.util.concurrent.TimeUnit
+
+import scala.reflect.ClassTag
+
+import org.postgresql.copy.CopyDual
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.source.connection._
+
+class SlotSessionSuite extends AnyFunSuite {
+
+  /** An object whose methods return some values, and otherwise null. */
+  private def stub[T](values: (String, AnyRef)*)(implicit tag: ClassTag[T]): T = Proxy
+    .newProxyInstance(
+      getClass.getClassLoader,
+      Array(tag.runtimeClass),
+      (_, method, _) => values.toMap.getOrElse(method.getName, null)
+    )
+    .asInstanceOf[T]
+
+  test("a server is asked whether it is shutting down although the task takes messages") {
+    val message = ByteBuffer.allocate(1 << 20).put(0, ReplicationProtocol.XLogData.toByte).array
+    @volatile var questions = 0
+    val session = new SlotSession(
+      ServerAddress("jdbc:postgresql://db.example.org/shop", None, None),
+      new ReplicationConnection(stub[Connection]()),
+      stub[CopyDual]("readFromCopy" -> message, "isActive" -> Boolean.box(true)),
+      "test",
+      () => { questions += 1; false },
+      statusInterval = TimeUnit.HOURS.toNanos(1),
+      shutdownQuestionInterval = TimeUnit.MILLISECONDS.toNanos(300)
+    )
+    session.startBatch(1)
+    session.start()
+    try {
+      val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20)
+      while (questions == 0 && System.nanoTime() < deadline) {
+        assert(session.next(1) != null)
+        Thread.sleep(20)
+      }
+      assert(questions > 0)
+    } finally session.close()
+  }
+}
