@@ -98,6 +98,51 @@ def test_a_job_waits_and_goes_on(
         assert running.failed() == []
 
 
+@pytest.mark.lake
+def test_a_folder_that_is_not_mounted_is_not_made_again(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Commits of a history, and copies, wait for the folder. Its place would be on another disk."""
+    server.execute("CREATE TABLE events (id int PRIMARY KEY); INSERT INTO events VALUES (1)")
+    job = LakeJob(tmp_path, server, "delta", publication="p", mode={"events": "history"})
+
+    def history() -> list[tuple[str, int | None]]:
+        rows = spark.table(job.sql_name("events")).collect()
+        return [(row["_change_type"], row.id) for row in rows]
+
+    with job.session(spark) as replicate:
+        running = replicate()
+        report = JobReport(running)
+        tables = JobTables(running)
+        tables.wait("live", "good", "events")
+        wait_until_equal(spark, job, running, ["good"])
+        before = history()
+        copies = len(report.lines("Copied "))
+        aside = job.tables.with_name("aside")
+        job.tables.rename(aside)
+        server.execute("INSERT INTO events VALUES (2)")
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["public.good"])
+        wait_while_running(
+            running,
+            lambda: (
+                report.lines("The table public.events") and report.lines("The table public.good")
+            ),
+            PATIENCE,
+            0.1,
+        )
+        time.sleep(10)
+        assert not job.tables.exists()
+        assert len(report.lines("Copied ")) == copies
+        aside.rename(job.tables)
+        server.execute("INSERT INTO good VALUES (2, 'b')")
+        wait_until_equal(spark, job, running, ["good"])
+        wait_while_running(running, lambda: len(history()) > len(before), PATIENCE, 0.5)
+        tables.wait("live", "good", "events")
+        assert sorted(history(), key=str) == sorted([*before, ("insert", 2)], key=str)
+        assert len(report.lines("Copied ")) == copies + 1
+        assert running.failed() == []
+
+
 @contextmanager
 def file_system(folder: Path) -> Iterator[Callable[[str], None]]:
     """Mount a file system at a new folder. The function makes it read-only (ro) or not (rw)."""

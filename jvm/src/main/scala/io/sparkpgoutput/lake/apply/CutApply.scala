@@ -64,10 +64,11 @@ final class CutApply(
   /** The limit of a cut that is written directly, because the driver has it in memory. */
   private val direct = CutLimit(SmallBytes, math.min(DirectChanges, smallCut * 10))
 
-  /** The tables whose last cut was written by a query: it was too large, or not fit for a direct write. */
+  /** The tables whose last cut was written by a query, although its limit was that of direct writes. */
   private val lastQueried = ConcurrentHashMap.newKeySet[String]
 
-  private def queried(table: MirroredTable) = lastQueried.contains(table.target)
+  /** The tables whose next cut can be as large as the user allows, because of the last one. */
+  private val wide = ConcurrentHashMap.newKeySet[String]
 
   /** Whether small cuts of a table are written directly. */
   private def isDirect(table: MirroredTable) = !table.isHistory && table.source.key.nonEmpty &&
@@ -75,15 +76,22 @@ final class CutApply(
 
   /**
    * Returns the limit of the next cut of a table. A long queue is written directly in several cuts, because a MERGE
-   * of one large cut takes more CPU than all of them. If these cuts are not written directly, there are as few as
-   * possible.
+   * of one large cut takes more CPU than all of them. If such a cut is not written directly, the next one is as large
+   * as possible. The one after it is not, because the queue grows during a MERGE: one large transaction would let all
+   * later changes be written by a MERGE.
    *
    * @param queue the bytes and the changes of its queue
    * @param most the limit that the user has set
    */
   def limit(table: MirroredTable, queue: CutLimit, most: CutLimit): CutLimit =
-    if (direct.allows(queue.bytes, queue.changes) || !isDirect(table) || queried(table)) most
-    else CutLimit(math.min(most.bytes, direct.bytes), direct.changes)
+    if (direct.allows(queue.bytes, queue.changes) || !isDirect(table)) most
+    else if (lastQueried.remove(table.target)) {
+      wide.add(table.target)
+      most
+    } else {
+      wide.remove(table.target)
+      CutLimit(math.min(most.bytes, direct.bytes), direct.changes)
+    }
 
   /**
    * Commits a cut. If it fails, the error belongs to the table, and nothing of the cut is in the table.
@@ -113,7 +121,7 @@ final class CutApply(
           try new SmallCut(session, mark, expected, cut, isSmall).run(table, formerNames)
           catch { case found: NotDirect => large(Some(found.reason)) }
       if (isFolded && done.byMerge.isEmpty) lastQueried.remove(table.target)
-      else lastQueried.add(table.target)
+      else if (!wide.contains(table.target)) lastQueried.add(table.target)
       done
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown, thrown) }
 

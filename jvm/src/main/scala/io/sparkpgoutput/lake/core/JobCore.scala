@@ -464,6 +464,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     move(now)
     // A table whose name in the target changes begins nothing until then.
     val blocked = if (moves.isEmpty) Set.empty[Long] else involved.filter(works(_).leaving.isEmpty)
+    if (moves.nonEmpty && involved.exists(works(_).leaving.nonEmpty)) giveUpWaiting(blocked)
     copies(now, blocked)
     cuts(now, blocked)
     writeIfDue(now)
@@ -500,12 +501,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       else giveUpQueue(table, works(table.oid), DiskFull)
   }
 
-  /** Drops the queue of a copy. The state first forgets the snapshot, which needs the changes after it. */
-  private def giveUpCopy(work: TableWork, oid: Long): Unit = {
-    change(oid)(kept => kept.copy(status = Copying(kept.status.why.getOrElse(""))))
-    work.losing = Some(write())
-  }
-
   /** The copy of a table that has lost its queue begins again, a few times. */
   private def copyAgain(oid: Long, work: TableWork, now: Long): Unit = {
     work.losing = None
@@ -520,15 +515,14 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     write(): Unit
   }
 
-  /** The state says first that the table needs a copy. */
-  private def giveUpQueue(table: TableState, work: TableWork, why: String): Unit = {
-    change(table.oid)(_.copy(status = table.status match {
-      case Failed(reason, since, _, isLasting) =>
-        Failed(s"$reason $why", since, needsCopy = true, isLasting)
-      case _ => Copying(why)
-    }))
-    work.phase = Phase.Giving(write())
-  }
+  /**
+   * Gives up the queues of tables that wait for the name of a table that leaves. They are copied under their new names
+   * anyway. Their changes could fill the disk, and then the table that leaves would not get its last ones.
+   */
+  private def giveUpWaiting(blocked: Set[Long]): Unit =
+    blocked.filter(moves.contains).map(current.tables)
+      .filter(table => table.status == Live && works(table.oid).phase == Phase.Idle)
+      .foreach(table => giveUpQueue(table, works(table.oid), Waits))
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {
     val due = current.tables.values.filter { table =>
@@ -599,4 +593,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
 private object JobCore {
   private val DiskFull = "The disk for queues was full."
+  private val Waits =
+    "Its new name in the target belongs to a table that still gets its last changes."
 }

@@ -216,6 +216,22 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
     }
   }
 
+  /** Drops the queue of a copy. The state first forgets the snapshot, which needs the changes after it. */
+  protected def giveUpCopy(work: TableWork, oid: Long): Unit = {
+    change(oid)(kept => kept.copy(status = Copying(kept.status.why.getOrElse(""))))
+    work.losing = Some(write())
+  }
+
+  /** The state says first that the table needs a copy. */
+  protected def giveUpQueue(table: TableState, work: TableWork, why: String): Unit = {
+    change(table.oid)(_.copy(status = table.status match {
+      case Failed(reason, since, _, isLasting) =>
+        Failed(s"$reason $why", since, needsCopy = true, isLasting)
+      case _ => Copying(why)
+    }))
+    work.phase = Phase.Giving(write())
+  }
+
   /** The failed table whose queue has the most bytes. */
   protected def failedVictim: Option[TableState] = largest((table, work) =>
     table.isFailed && !table.needsCopy && work.phase == Phase.Idle

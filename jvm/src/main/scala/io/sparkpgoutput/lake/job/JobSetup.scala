@@ -126,7 +126,10 @@ final private[job] class ReadyJob(
   private val slot = client.query(SlotState.read(_, options.slot))
   private val requests = folder.requests()
   private val found = tables()
-  private val isMarked = found.exists(_.properties.startsOver)
+  // The tables of another job of this slot can be left, and this job does not remove their marks.
+  private val isMarked = found.exists(table =>
+    table.properties.startsOver && kept.forall(_._2.id == table.properties.job)
+  )
 
   /** Whether a user has asked to start over with a new slot and copies of all tables. */
   private val startsOver = isMarked || requests.exists {

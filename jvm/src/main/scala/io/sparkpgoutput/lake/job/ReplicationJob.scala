@@ -167,6 +167,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   /** Takes the commands of the core, and checks the clock. */
   private def tick(): Unit = {
+    // Each commit would fail for ever, and the process would keep the slot from others.
+    if (parts.session.sparkContext.isStopped && !parts.isEnding)
+      parts.end(new IllegalStateException("The SparkContext was stopped, so the job ends."))
     // Every event ends the wait. The clock matters more while changes wait for their commits.
     val isIdle = space.memoryUsed + space.diskUsed == 0
     parts.core.await(if (isIdle) MillisBetweenIdleTicks else MillisBetweenTicks)

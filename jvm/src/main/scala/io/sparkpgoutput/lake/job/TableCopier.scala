@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.job
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.TimeUnit.NANOSECONDS
 
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -83,8 +84,16 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** Since when the server has been behind, by the oids of the tables that wait for it. */
   private val behind = new ConcurrentHashMap[Long, Long]
 
+  /** Whether this process has seen the place of the tables. The first copy of a job makes it. */
+  @volatile private var isThere = Try(target.absence.isEmpty).getOrElse(false)
+
+  /** Waits for the place of the tables if it is away: a copy would make it again, on the disk below a mount. */
+  private def checkPlace(): Unit =
+    if (isThere) target.absence.foreach(reason => throw new Waiting(reason))
+
   /** Makes a snapshot of a table. */
   def makeSnapshot(oid: Long): Unit = reporting(oid) { table =>
+    checkPlace()
     if (forget(oid)) catchUp(table) else job.log.tell(s"Copying ${table.name}.")
     val copy = start(table)
     open.put(oid, copy)
@@ -127,7 +136,9 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     val started = System.nanoTime()
     try job.log.watching(copy) {
         // Both tables of a mirror with a history are ready before the first one is written.
+        checkPlace()
         table.parts.map(new Part(_, copy, lsn)).foreach(_.write())
+        isThere = true
         catalog.forget(oid)
         val read = copy.copied
         // The lock of the table is released before the job reports that the copy is done.

@@ -58,7 +58,8 @@ object TableFailures {
       if (isPassing(error)) TableFailure.Waits
       else known(error).map(_.getCondition) match {
         case Some(condition) if Changed(condition) => TableFailure.Changed
-        case Some("PGOUTPUT_SOURCE_NOT_READY")     => TableFailure.Passing
+        // For example, all slots of the server are in use at the moment.
+        case Some("PGOUTPUT_SOURCE_NOT_READY" | "PGOUTPUT_SLOT_NOT_CREATED") => TableFailure.Passing
         case _ if known(error).exists(_.getSqlState == SqlState.InsufficientPrivilege) =>
           TableFailure.Passing
         case Some(_) => TableFailure.Lasting

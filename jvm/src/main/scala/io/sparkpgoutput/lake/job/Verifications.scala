@@ -87,8 +87,11 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
 
   /** Compares tables whose names are texts, as a user gives them. */
   def verifyNamed(tables: Seq[String]): Seq[VerifiedTable] = {
-    val names = job.state.tables.values.map(_.name).toSeq.distinct
-    verify(if (tables.isEmpty) names else ResyncCommand.named(tables, names))
+    running.incrementAndGet() // the versions that it reads stay
+    try {
+      val names = job.state.tables.values.map(_.name).toSeq.distinct
+      verify(if (tables.isEmpty) names else ResyncCommand.named(tables, names))
+    } finally running.decrementAndGet(): Unit
   }
 
   /**

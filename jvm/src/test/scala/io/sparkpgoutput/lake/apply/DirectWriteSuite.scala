@@ -156,7 +156,8 @@ class DirectWriteSuite extends DeltaTests {
     assert(limit(table, CutLimit(bytes = 1 << 20, changes = 10)) == most)
     assert(limit(history.tables.find(_.key.isEmpty).get, long) == most)
 
-    // A transaction is too large for a direct write, so the next ones come with as many others as a MERGE may take.
+    // A transaction is too large for a direct write, so the next cut has as many as a MERGE may take. The queue has
+    // grown meanwhile, so the cut after it is small again.
     def write(lsn: Long, keys: Range) = {
       val rows = keys.map(key => table.insert(Seq(s"$key", "a", "1", "b", "c")))
       val messages = CutOfServer.transaction(lsn, table.relation +: rows)
@@ -171,8 +172,12 @@ class DirectWriteSuite extends DeltaTests {
     }
     write(10, 1 to 101)
     assert(limit(table, long) == most)
-    write(20, 102 to 102)
+    write(20, 102 to 202)
     assert(limit(table, long).changes < 1000000)
+    write(30, 203 to 203)
+    assert(limit(table, long).changes < 1000000)
+    write(40, 204 to 304)
+    assert(limit(table, long) == most)
   }
 
   test("a column that a user adds is NULL in all rows, also after updates and rewrites") {

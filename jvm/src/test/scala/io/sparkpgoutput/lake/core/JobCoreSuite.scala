@@ -206,6 +206,30 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.take(2004).contains(ResumeReading))
   }
 
+  test(
+    "a table that waits for the name of one that leaves keeps no changes, which could fill the disk"
+  ) {
+    val (core, queue) = job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))))
+    compared(core)
+    core.applied(other.source.oid, 100, None, 0)
+    val waiting = new OneTransaction
+    core.queueBegun(other.source.oid, waiting)
+    Seq(queue, waiting).foreach(_.position = Some(150))
+    core.read(200)
+    // The table orders is dropped, and lines is renamed to orders.
+    core.published(Seq(CatalogEntry(other, Some("orders"), None, "renamed")), 1000, 1)
+    core.diskFull(true)
+    val first = core.take(2000)
+    assert(first.contains(ApplyCut(oid, 200)), first)
+    first.foreach {
+      case WriteState(state, revision) => core.stateWritten(state, revision, 2001)
+      case _                           => ()
+    }
+    val last = core.take(2002)
+    assert(last.contains(DropQueue(other.source.oid, waiting)), last)
+    assert(core.state.tables(other.source.oid).needsCopy && !core.state.tables(oid).needsCopy)
+  }
+
   private def excluding(names: String*) = JobSettings(
     stopsAtError = true,
     excludes = table => names.contains(table.name)

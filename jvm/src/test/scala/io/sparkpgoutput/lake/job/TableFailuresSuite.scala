@@ -64,6 +64,18 @@ class TableFailuresSuite extends AnyFunSuite {
     assertKind(TableFailure.Passing)(new SQLException("of somebody else's database", "08006"))
   }
 
+  test(
+    "a copy that gets no slot waits for the server, and is tried again if all slots are in use"
+  ) {
+    def ofSlot(state: String) =
+      ConnectionError.ofCreation(new SQLException("The server says no.", state), server, "copy")
+    assertKind(TableFailure.Waits)(Seq("08006", "40001", "57014", "57P01", "58030").map(ofSlot): _*)
+    Seq("53400", "42602").map(ofSlot).foreach { refused =>
+      assert(refused.getCondition == "PGOUTPUT_SLOT_NOT_CREATED")
+      assertKind(TableFailure.Passing)(refused)
+    }
+  }
+
   test("missing rights and unknown errors stop a table, and the job tries again") {
     assertKind(TableFailure.Passing)(
       Errors.lake("PGOUTPUT_SOURCE_NOT_READY.ONE", "PGOUTPUT_TARGET_NOT_WRITABLE"): _*
