@@ -171,9 +171,12 @@ object Compaction {
   /** The most bytes that one rewrite reads. A file that is larger is rewritten alone, and only for its deleted rows. */
   final private val MostBytes = 512L << 20
 
-  /** Returns the files of the next rewrite, which are those of one partition; empty if there is nothing to do. */
+  /**
+   * Returns the files of the next rewrite, which are those of one partition; empty if there is nothing to do. The
+   * partition with the most files comes first, so that each one has its turn although rewrites are rarer than commits.
+   */
   def choose(files: Iterable[DirectFile]): Seq[DirectFile] =
-    files.groupBy(_.partition).valuesIterator.map(ofPartition).find(_.nonEmpty).getOrElse(Nil)
+    files.groupBy(_.partition).valuesIterator.map(ofPartition).maxByOption(_.length).getOrElse(Nil)
 
   /** Small files come first. */
   private def ofPartition(files: Iterable[DirectFile]): Seq[DirectFile] = {

@@ -139,6 +139,8 @@ final private class IcebergDirect(keys: TableKeys) {
         val files = filesOf(table, parent)
         known = Some(files)
         val columns = IcebergVersion.rewritten(metadata)
+        // The choice looks at the deleted rows of all files, which would be read one after the other.
+        IcebergFiles.withDeletes(files.files.values.toSeq): Unit
         val due = Compaction.choose(new IcebergVersion(table, columns, files, keys).files)
         Option.when(due.nonEmpty) {
           // Only the manifests say which ids the rows of a new file of v3 have got.
