@@ -187,8 +187,12 @@ object Compaction {
       case (level, inside) if inside.size >= FilesOfLevel =>
         levels.takeWhile(_._1 <= level).flatMap(_._2)
     }
-    full.map(limited).filter(_.length > 1)
-      .getOrElse(limited(files.filter(isDeleted).toSeq.sortBy(_.bytes)))
+    def deleted = {
+      val due = files.filter(isDeleted).toSeq.sortBy(_.bytes)
+      // Small files can be due again and again, and a large one would wait behind them for ever.
+      due.find(isMostlyDeleted).map(Seq(_)).getOrElse(limited(due))
+    }
+    full.map(limited).filter(_.length > 1).getOrElse(deleted)
   }
 
   /** Returns the first files, as many as one rewrite may read. */
@@ -201,6 +205,9 @@ object Compaction {
     (java.lang.Long.SIZE - 1 - java.lang.Long.numberOfLeadingZeros(file.rows | 1)) / BitsOfLevel
 
   private def isDeleted(file: DirectFile) = file.deletedRows * DeletedPart > file.rows
+
+  private def isMostlyDeleted(file: DirectFile) =
+    file.bytes > MostBytes && file.deletedRows * 2 > file.rows
 }
 
 /**

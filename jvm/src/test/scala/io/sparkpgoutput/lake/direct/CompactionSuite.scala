@@ -98,6 +98,7 @@ class CompactionSuite extends AnyFunSuite {
     assert(Compaction.choose(files).map(_.path) == Seq("c"))
     assert(Compaction.choose(files.take(2)).map(_.path) == Seq("b"))
     assert(Compaction.choose(files.take(1)).isEmpty)
+    assert(Compaction.choose(files :+ made("d", 51, 600L << 20)).map(_.path) == Seq("d"))
     assert(Compaction.choose((1 to 10).map(number => made(s"l$number", 0, 400L << 20))).isEmpty)
   }
 }
