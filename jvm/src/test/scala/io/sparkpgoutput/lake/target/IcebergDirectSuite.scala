@@ -1,5 +1,9 @@
 package io.sparkpgoutput.lake.target
 
+import java.time.{Duration, Instant}
+
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types._
@@ -302,6 +306,28 @@ class IcebergDirectSuite extends TableTests {
     val found =
       target.read(spark, made.table).selectExpr("id", "to_json(j)").orderBy("id").collect()
     assert(found.toSeq == Seq(Row(1, "[1,null]"), Row(2, "[1,null]"), Row(3, null)))
+  }
+
+  test("a version that was current at the time from which on versions stay is not removed") {
+    val day = Duration.ofDays(1).toMillis
+    def expiry(due: Int, isMany: Boolean = false)(days: Int*) =
+      IcebergTarget.expiry(days.toIndexedSeq.map(-_ * day), -due * day, isMany).map(-_ / day)
+    assert(expiry(7)(8, 0).isEmpty && expiry(7, isMany = true)(8, 0).isEmpty)
+    assert(expiry(7)(9, 8, 0).contains(8L) && expiry(7)(9, 6, 3, 0).isEmpty)
+    assert(expiry(7)(9, 7, 0).isEmpty) // The first one has ended just now.
+    assert(expiry(7, isMany = true)(9, 7, 0).contains(7L))
+    assert(expiry(7)().isEmpty && expiry(7)(3, 0).isEmpty && expiry(7)(9).isEmpty)
+  }
+
+  test("as many versions stay as are wanted") {
+    val made = new Written("versions", columns, 2)
+    (1 to 9).foreach(id => made.write(Nil, values(Seq(id), "a")))
+    def versions = made.iceberg.snapshots.asScala.map(_.sequenceNumber).toSet
+    val before = versions
+    target.expire(made.table, Instant.ofEpochMilli(0), 9)
+    assert(versions == before && before.size == 9)
+    target.expire(made.table, Instant.ofEpochMilli(0), 4)
+    assert(versions == (6L to 9L).toSet && made.rows == values(1 to 9, "a"))
   }
 
   test("the commit of another process of the job is not overwritten") {
