@@ -193,10 +193,8 @@ final private class IcebergDirect(keys: TableKeys) {
       val kept = files.files -- old.map(_.path)
       val replace = table.newRewrite()
       parent.foreach(replace.validateFromSnapshot(_))
-      old.foreach { file =>
-        replace.deleteFile(file.file)
-        file.deletes.filter(ContentFileUtil.isFileScoped).foreach(replace.deleteFile(_))
-      }
+      old.foreach(file => replace.deleteFile(file.file))
+      needless(old, kept.values).foreach(replace.deleteFile(_))
       added.foreach(replace.addFile(_))
       val fresh = added.map(IcebergFile.of(_, table))
       val left =
@@ -239,6 +237,16 @@ final private class IcebergDirect(keys: TableKeys) {
     carried.nonEmpty
   }
 
+  /**
+   * Returns the delete files of data files that are gone which no data file that is left needs. Iceberg itself removes only
+   * those that are older than all data files of the table.
+   */
+  private def needless(gone: Iterable[IcebergFile], left: Iterable[IcebergFile]): Seq[DeleteFile] = {
+    val held = left.iterator.flatMap(_.deletes).map(_.location).toSet
+    gone.flatMap(_.deletes)
+      .filter(file => ContentFileUtil.isFileScoped(file) || !held(file.location)).toSeq
+  }
+
   private def bitmapOf(positions: Array[Long]) = {
     val bitmap = new RoaringBitmap
     positions.foreach(position => bitmap.add(position.toInt))
@@ -263,11 +271,13 @@ final private class IcebergDirect(keys: TableKeys) {
     emptied.foreach(deletion => delta.removeRows(deletion.file.file))
     val others = files.files -- emptied.map(_.file.path)
     val hasVectors = metadata.formatVersion > 2
-    // Without its data file, a delete file of one data file is of no use. A vector has all deletions of its data file.
-    val unused = (if (hasVectors) deletions else emptied)
-      .flatMap(_.file.deletes.filter(ContentFileUtil.isFileScoped))
+    // A vector has all deletions of its data file.
+    val unused =
+      if (hasVectors) deletions.flatMap(_.file.deletes.filter(ContentFileUtil.isFileScoped))
+      else needless(emptied.map(_.file), others.values)
     val many =
-      if (hasVectors) Nil else manyDeleteFiles(metadata, writer.table, deletions.map(_.file))
+      if (hasVectors) Nil
+      else manyDeleteFiles(metadata, writer.table, deletions.map(_.file), files.files.values)
     (unused ++ many).foreach(delta.removeDeletes)
     val changed =
       if (hasVectors) writer.vectors(touched).map { case (deletion, vector) =>
@@ -299,23 +309,29 @@ final private class IcebergDirect(keys: TableKeys) {
   }
 
   /**
-   * Returns the position delete files of each partition that has more than [[MostDeleteFiles]]. In a table with partitions, many
-   * delete files are usual, so the manifests are only read if some data files have so many.
+   * Returns the position delete files of each partition that has more than [[MostDeleteFiles]]. In a table with partitions,
+   * many delete files are usual, so the manifests are only read if the data files of a partition have so many.
    *
    * @param deleted the data files of which rows are deleted
+   * @param all the data files of the table
    */
   private def manyDeleteFiles(
       metadata: TableMetadata,
       table: BaseTable,
-      deleted: Seq[IcebergFile]
+      deleted: Seq[IcebergFile],
+      all: Iterable[IcebergFile]
   ): Seq[DeleteFile] = {
     def count = deleteManifests(metadata, table)
       .map(found => found.addedFilesCount.toLong + found.existingFilesCount.toLong).sum
-    val partitions = deleted.groupBy(_.partition).collect {
-      case (partition, files)
-          if MostDeleteFiles < (if (metadata.spec(partition.spec).isUnpartitioned) count
-                                else files.flatMap(_.deletes).distinct.length.toLong) => partition
-    }.toSet
+    val changed = deleted.map(_.partition).toSet
+    lazy val known =
+      all.filter(file => file.deletes.nonEmpty && changed(file.partition)).groupBy(_.partition)
+    def countOf(partition: IcebergPartition) =
+      known.getOrElse(partition, Nil).flatMap(_.deletes).map(_.location).toSet.size.toLong
+    val partitions = changed.filter { partition =>
+      val isWhole = metadata.spec(partition.spec).isUnpartitioned
+      MostDeleteFiles < (if (isWhole) count else countOf(partition))
+    }
     if (partitions.isEmpty) Nil
     else
       deleteFiles(metadata, table).groupBy(partitionOf(metadata, _)).toSeq.collect {

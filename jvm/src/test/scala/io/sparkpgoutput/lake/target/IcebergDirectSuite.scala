@@ -15,6 +15,7 @@ import org.apache.iceberg.spark.actions.SparkActions
 import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.IcebergTables
+import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct._
 
@@ -263,6 +264,45 @@ class IcebergDirectSuite extends TableTests {
         DirectChange(Map.empty, Vector.empty)
       }
     }
+  }
+
+  test("v2: the number of delete files stays small in a partition, also if files are rewritten") {
+    def partitioned(table: String) = {
+      val made = new Written(table, columns.add("p", IntegerType), 2)
+      target.reshape(table, TableShape(Seq(PartitionField("p", "identity"))))
+      made.write(Nil, Seq(Row(-1, "old", 2)))
+      made
+    }
+    def rows(ids: Seq[Int], text: String) = ids.map(id => Row(id, text, 1))
+    val rewritten = partitioned("rewritten")
+    (0 until 40).foreach { round =>
+      val first = 10 * round
+      rewritten.write(Nil, rows(first to first + 4, "a"))
+      rewritten.write(Nil, rows(first + 5 to first + 7, "a"))
+      // A delete file for two data files, which are both due.
+      val changed = Seq(first, first + 1, first + 5)
+      rewritten.write(changed, rows(changed, "b"))
+      while (target.compact(rewritten.table)) ()
+    }
+    assert(rewritten.total("delete-files") <= 17 && rewritten.rows.length == 1 + 40 * 8)
+    assert(rewritten.rows.count(_.getString(1) == "b") == 40 * 3)
+    val spread = partitioned("spread")
+    (0 until 40).foreach(number => spread.write(Nil, rows(10 * number to 10 * number + 9, "a")))
+    var most = 0
+    (0 until 40 by 2).foreach { number =>
+      spread.write(Seq(10 * number, 10 * number + 10), Nil)
+      most = math.max(most, spread.total("delete-files"))
+    }
+    assert(most == 17 && spread.total("delete-files") < 17 && spread.rows.length == 1 + 40 * 9)
+    // Files without a row that is left take their part of a delete file with them.
+    val emptied = partitioned("emptied")
+    emptied.write(Nil, rows(1 to 2, "a"))
+    emptied.write(Nil, rows(3 to 4, "a"))
+    emptied.write(Seq(1, 3), Nil)
+    emptied.write(Seq(2), Nil)
+    assert(emptied.total("delete-files") == 1)
+    emptied.write(Seq(4), Nil)
+    assert(emptied.total("delete-files") == 0 && emptied.rows.length == 1)
   }
 
   test("v3: a rewrite keeps the ids of rows and the numbers of their last changes") {
