@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.target
 
+import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
 import scala.jdk.CollectionConverters._
@@ -8,9 +9,10 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types._
 
-import org.apache.iceberg.Table
+import org.apache.iceberg.hadoop.HadoopTables
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
+import org.apache.iceberg.{HasTableOperations, Table}
 
 import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.errors.LakeException
@@ -43,6 +45,19 @@ class IcebergDirectSuite extends TableTests {
       found.refresh()
       found
     }
+
+    /** The data files and delete files in the folder of the table, and those of all versions. */
+    def allFiles: (Set[String], Set[String]) = {
+      val paths = Files.walk(Path.of(iceberg.location.replaceFirst("^file:/*", "/"), "data"))
+      val there =
+        try paths.iterator.asScala.map(_.getFileName.toString)
+            .filter(_.matches("[^.].*[.](parquet|puffin)")).toSet
+        finally paths.close()
+      spark.sql(s"REFRESH TABLE $sql")
+      val known = spark.sql(s"SELECT file_path FROM $sql.all_files").collect()
+      (there, known.map(_.getString(0).split('/').last).toSet)
+    }
+
     def total(what: String): Int = iceberg.currentSnapshot.summary.get(s"total-$what").toInt
 
     def commit(change: DirectTable => DirectChange): Unit = {
@@ -184,6 +199,36 @@ class IcebergDirectSuite extends TableTests {
         assert(made.rows.filter(_.getString(1) == "b") == values(Seq(2), "b"), what)
         made.write(Seq(3), Nil)
         assert(made.rows.map(_.getInt(0)) == ids.sorted.filter(_ != 3), what)
+        val (there, known) = made.allFiles
+        assert(there == known, what)
+      }
+    }
+
+    test(s"v$version: the files of a rewrite that is not committed are removed") {
+      val steps: Seq[Written => Unit] = Seq(
+        _ => throw new IllegalStateException("no catalog"),
+        // Iceberg sees this only when it commits, because the operations are older.
+        made => spark.sql(s"DELETE FROM ${made.sql} WHERE id = 2")
+      )
+      steps.foreach { step =>
+        val made = new Written("unmade", columns, version)
+        (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
+        var calls = 0
+        // The catalog would give the operations that the statement uses, which know its commit.
+        def operations = new HadoopTables(spark.sessionState.newHadoopConf())
+          .load(made.iceberg.location).asInstanceOf[HasTableOperations].operations
+        def compact() = new IcebergDirect(KeyCache.none.table("t")).compact(
+          () => {
+            calls += 1
+            val before = operations
+            if (calls == 2) step(made)
+            before
+          },
+          made.table
+        )
+        intercept[RuntimeException](compact())
+        val (there, known) = made.allFiles
+        assert(calls == 2 && there == known)
       }
     }
 
