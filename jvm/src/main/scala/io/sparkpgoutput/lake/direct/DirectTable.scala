@@ -171,9 +171,12 @@ object Compaction {
   /** The most bytes that one rewrite reads. A file that is larger is rewritten alone, and only for its deleted rows. */
   final private val MostBytes = 512L << 20
 
-  /** Returns the files of the next rewrite, which are those of one partition; empty if there is nothing to do. */
+  /**
+   * Returns the files of the next rewrite, which are those of one partition; empty if there is nothing to do. The
+   * partition with the most files comes first, so that each one has its turn although rewrites are rarer than commits.
+   */
   def choose(files: Iterable[DirectFile]): Seq[DirectFile] =
-    files.groupBy(_.partition).valuesIterator.map(ofPartition).find(_.nonEmpty).getOrElse(Nil)
+    files.groupBy(_.partition).valuesIterator.map(ofPartition).maxByOption(_.length).getOrElse(Nil)
 
   /** Small files come first. */
   private def ofPartition(files: Iterable[DirectFile]): Seq[DirectFile] = {
@@ -184,8 +187,12 @@ object Compaction {
       case (level, inside) if inside.size >= FilesOfLevel =>
         levels.takeWhile(_._1 <= level).flatMap(_._2)
     }
-    full.map(limited).filter(_.length > 1)
-      .getOrElse(limited(files.filter(isDeleted).toSeq.sortBy(_.bytes)))
+    def deleted = {
+      val due = files.filter(isDeleted).toSeq.sortBy(_.bytes)
+      // Small files can be due again and again, and a large one would wait behind them for ever.
+      due.find(isMostlyDeleted).map(Seq(_)).getOrElse(limited(due))
+    }
+    full.map(limited).filter(_.length > 1).getOrElse(deleted)
   }
 
   /** Returns the first files, as many as one rewrite may read. */
@@ -198,6 +205,9 @@ object Compaction {
     (java.lang.Long.SIZE - 1 - java.lang.Long.numberOfLeadingZeros(file.rows | 1)) / BitsOfLevel
 
   private def isDeleted(file: DirectFile) = file.deletedRows * DeletedPart > file.rows
+
+  private def isMostlyDeleted(file: DirectFile) =
+    file.bytes > MostBytes && file.deletedRows * 2 > file.rows
 }
 
 /**

@@ -1,7 +1,6 @@
 package io.sparkpgoutput.lake.target
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
 
@@ -18,6 +17,7 @@ import org.apache.iceberg.{
   DeleteFile,
   FileContent,
   ManifestFiles,
+  RewriteFiles,
   RowDelta,
   TableMetadata,
   TableOperations
@@ -81,13 +81,7 @@ final private class IcebergDirect(keys: TableKeys) {
       .validateNoConflictingDataFiles()
       .validateNoConflictingDeleteFiles()
       .validateDeletedFiles()
-    val left =
-      try write(delta, writer, metadata, files, found)
-      catch {
-        case NonFatal(problem) =>
-          writer.removeAll(problem)
-          throw problem
-      }
+    val left = writer.orRemoved(write(delta, writer, metadata, files, found))
     try delta.commit()
     catch {
       // If the mark is refused, the files stay, because it can be the mark of this commit, whose answer was lost.
@@ -97,6 +91,7 @@ final private class IcebergDirect(keys: TableKeys) {
       // A rollback or an expiry has removed the snapshot of the lookup.
       case problem: IllegalArgumentException
           if operations.refresh().metadataFileLocation != metadata.metadataFileLocation =>
+        writer.removeAll(problem)
         throw new ValidationException(problem, "%s", problem.getMessage)
     }
     count(operations)
@@ -139,6 +134,8 @@ final private class IcebergDirect(keys: TableKeys) {
         val files = filesOf(table, parent)
         known = Some(files)
         val columns = IcebergVersion.rewritten(metadata)
+        // The choice looks at the deleted rows of all files, which would be read one after the other.
+        IcebergFiles.withDeletes(files.files.values.toSeq): Unit
         val due = Compaction.choose(new IcebergVersion(table, columns, files, keys).files)
         Option.when(due.nonEmpty) {
           // Only the manifests say which ids the rows of a new file of v3 have got.
@@ -155,28 +152,53 @@ final private class IcebergDirect(keys: TableKeys) {
       }.flatten
     }
     begun.exists { case (writer, write, rewrite) =>
-      val added =
-        try Option.when(rewrite.rows > 0)(rewrite.read(write))
-        catch {
-          case problem: Exception =>
-            writer.removeAll(problem)
-            throw problem
-        }
+      val added = writer.orRemoved(Option.when(rewrite.rows > 0)(rewrite.read(write)))
       synchronized {
-        commitRewrite(new CheckedOperations(update()), name, writer, rewrite, added)
+        writer.orRemoved {
+          val operations = new CheckedOperations(update())
+          val table = new BaseTable(operations, name)
+          replacement(table, writer, rewrite, added).map { case (replace, left) =>
+            () => commitRewrite(operations, writer, rewrite, replace, left)
+          }
+        }.map(_()).nonEmpty
       }
     }
   }
 
   private def commitRewrite(
       operations: TableOperations,
-      name: String,
+      writer: IcebergWriter,
+      rewrite: Rewrite,
+      replace: RewriteFiles,
+      left: Map[String, IcebergFile]
+  ): Unit = {
+    val parent = Option(operations.current.currentSnapshot).map(_.snapshotId)
+    known = None
+    try replace.commit()
+    catch {
+      // After another error, the files stay, because the commit can have been made although its answer was lost.
+      case problem: RuntimeException if isConflict(problem) =>
+        writer.removeAll(problem)
+        throw problem
+    }
+    count(operations)
+    counted = counted.rewritten(rewrite.files)
+    known = Option(operations.current.currentSnapshot)
+      .filter(made => Option(made.parentId) == parent.map(Long.box))
+      .map(made => IcebergFiles(Some(made.snapshotId), left))
+  }
+
+  /**
+   * Returns the commit of a rewrite, and the data files that the table has after it. None if the files of the rewrite
+   * are no longer what they were.
+   */
+  private def replacement(
+      table: BaseTable,
       writer: IcebergWriter,
       rewrite: Rewrite,
       added: Option[DataFile]
-  ): Boolean = {
-    val metadata = operations.current
-    val table = new BaseTable(operations, name)
+  ): Option[(RewriteFiles, Map[String, IcebergFile])] = {
+    val metadata = table.operations.current
     val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
     val files = filesOf(table, parent)
     known = Some(files)
@@ -186,15 +208,13 @@ final private class IcebergDirect(keys: TableKeys) {
     val carried = Option.when(isSame)(rewrite.carried(now.get(_))).flatten
     if (carried.isEmpty)
       writer.removeAll(new ValidationException("The files were changed by somebody else."))
-    carried.foreach { positions =>
+    carried.map { positions =>
       val old = rewrite.files.map(file => files.files(file.path))
       val kept = files.files -- old.map(_.path)
       val replace = table.newRewrite()
       parent.foreach(replace.validateFromSnapshot(_))
-      old.foreach { file =>
-        replace.deleteFile(file.file)
-        file.deletes.filter(ContentFileUtil.isFileScoped).foreach(replace.deleteFile(_))
-      }
+      old.foreach(file => replace.deleteFile(file.file))
+      needless(old, kept.values).foreach(replace.deleteFile(_))
       added.foreach(replace.addFile(_))
       val fresh = added.map(IcebergFile.of(_, table))
       val left =
@@ -225,16 +245,21 @@ final private class IcebergDirect(keys: TableKeys) {
           made.foreach(replace.addFile(_))
           kept ++ all.map { case (file, bitmap) => file.path -> file.withDeleted(bitmap, made) }
         }
-      known = None
-      // After an error, the files stay, because the commit can have been made although its answer was lost.
-      replace.commit()
-      count(operations)
-      counted = counted.rewritten(rewrite.files)
-      known = Option(operations.current.currentSnapshot)
-        .filter(made => Option(made.parentId) == parent.map(Long.box))
-        .map(made => IcebergFiles(Some(made.snapshotId), left))
+      (replace, left)
     }
-    carried.nonEmpty
+  }
+
+  /**
+   * Returns the delete files of data files that are gone which no data file that is left needs. Iceberg itself removes
+   * only those that are older than all data files of the table.
+   */
+  private def needless(
+      gone: Iterable[IcebergFile],
+      left: Iterable[IcebergFile]
+  ): Seq[DeleteFile] = {
+    val held = left.iterator.flatMap(_.deletes).map(_.location).toSet
+    gone.flatMap(_.deletes)
+      .filter(file => ContentFileUtil.isFileScoped(file) || !held(file.location)).toSeq
   }
 
   private def bitmapOf(positions: Array[Long]) = {
@@ -261,11 +286,13 @@ final private class IcebergDirect(keys: TableKeys) {
     emptied.foreach(deletion => delta.removeRows(deletion.file.file))
     val others = files.files -- emptied.map(_.file.path)
     val hasVectors = metadata.formatVersion > 2
-    // Without its data file, a delete file of one data file is of no use. A vector has all deletions of its data file.
-    val unused = (if (hasVectors) deletions else emptied)
-      .flatMap(_.file.deletes.filter(ContentFileUtil.isFileScoped))
+    // A vector has all deletions of its data file.
+    val unused =
+      if (hasVectors) deletions.flatMap(_.file.deletes.filter(ContentFileUtil.isFileScoped))
+      else needless(emptied.map(_.file), others.values)
     val many =
-      if (hasVectors) Nil else manyDeleteFiles(metadata, writer.table, deletions.map(_.file))
+      if (hasVectors) Nil
+      else manyDeleteFiles(metadata, writer.table, deletions.map(_.file), files.files.values)
     (unused ++ many).foreach(delta.removeDeletes)
     val changed =
       if (hasVectors) writer.vectors(touched).map { case (deletion, vector) =>
@@ -297,23 +324,29 @@ final private class IcebergDirect(keys: TableKeys) {
   }
 
   /**
-   * Returns the position delete files of each partition that has more than [[MostDeleteFiles]]. In a table with partitions, many
-   * delete files are usual, so the manifests are only read if some data files have so many.
+   * Returns the position delete files of each partition that has more than [[MostDeleteFiles]]. In a table with
+   * partitions, many delete files are usual, so the manifests are only read if data files of a partition have so many.
    *
    * @param deleted the data files of which rows are deleted
+   * @param all the data files of the table
    */
   private def manyDeleteFiles(
       metadata: TableMetadata,
       table: BaseTable,
-      deleted: Seq[IcebergFile]
+      deleted: Seq[IcebergFile],
+      all: Iterable[IcebergFile]
   ): Seq[DeleteFile] = {
     def count = deleteManifests(metadata, table)
       .map(found => found.addedFilesCount.toLong + found.existingFilesCount.toLong).sum
-    val partitions = deleted.groupBy(_.partition).collect {
-      case (partition, files)
-          if MostDeleteFiles < (if (metadata.spec(partition.spec).isUnpartitioned) count
-                                else files.flatMap(_.deletes).distinct.length.toLong) => partition
-    }.toSet
+    val changed = deleted.map(_.partition).toSet
+    lazy val known =
+      all.filter(file => file.deletes.nonEmpty && changed(file.partition)).groupBy(_.partition)
+    def countOf(partition: IcebergPartition) =
+      known.getOrElse(partition, Nil).flatMap(_.deletes).map(_.location).toSet.size.toLong
+    val partitions = changed.filter { partition =>
+      val isWhole = metadata.spec(partition.spec).isUnpartitioned
+      MostDeleteFiles < (if (isWhole) count else countOf(partition))
+    }
     if (partitions.isEmpty) Nil
     else
       deleteFiles(metadata, table).groupBy(partitionOf(metadata, _)).toSeq.collect {

@@ -441,6 +441,15 @@ final private class IcebergWriter(
     deletions.map(deletion => deletion -> written.get(deletion.file.path))
   }
 
+  /** Removes the files after an error of a step before the commit. */
+  def orRemoved[T](step: => T): T =
+    try step
+    catch {
+      case NonFatal(problem) =>
+        removeAll(problem)
+        throw problem
+    }
+
   /** Removes the files of a commit that is not made. */
   def removeAll(problem: Throwable): Unit = made.forEach { location =>
     try table.io.deleteFile(location)

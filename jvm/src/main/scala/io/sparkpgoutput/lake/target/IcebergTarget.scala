@@ -79,17 +79,17 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   /** The table's own properties, its tags and its branches win. */
   def expire(table: String, since: Instant, versions: Int): Unit = if (directs.containsKey(table)) {
     val metadata = operations(table).current
-    val times = metadata.snapshots.asScala.map(_.timestampMillis).sorted.toIndexedSeq
+    val times = IcebergMark.ancestors(metadata).map(_.timestampMillis).toIndexedSeq.reverse
     def hasOwn = metadata.properties.containsKey(Names.MAX_SNAPSHOT_AGE_MS) ||
       metadata.properties.containsKey(Names.MIN_SNAPSHOTS_TO_KEEP)
     val isForbidden = "false".equalsIgnoreCase(metadata.properties.get(Names.GC_ENABLED))
     val excess = times.length - versions
     val oldest = Option.when(excess > 0)(Instant.ofEpochMilli(times(excess)))
     val due = retained(since, oldest).toEpochMilli
-    // The job does not expire each version on its own, because that compares the files of all others.
-    val isDue = excess > versions / 20 || times.headOption.exists(_ < due - Hour)
-    if (isDue && !hasOwn && !isForbidden)
-      load(table).expireSnapshots().expireOlderThan(due).retainLast(1).commit()
+    if (!hasOwn && !isForbidden)
+      expiry(times, due, excess > versions / 20).foreach { time =>
+        load(table).expireSnapshots().expireOlderThan(time).retainLast(1).commit()
+      }
   }
 
   def mark(table: String, name: MarkName): Option[Long] =
@@ -273,6 +273,21 @@ object IcebergTarget {
 
   private val Hour = java.time.Duration.ofHours(1).toMillis
 
+  /**
+   * Returns when the oldest version began that stays, because it was the current one at a time. None if no older
+   * version is to be removed now. The job does not expire each version on its own, because that compares the files of
+   * all others.
+   *
+   * @param times when the current version and its ancestors began, the oldest first
+   * @param due the versions that ended before this time are removed
+   * @param isMany whether there are so many versions that none of them has to be due for long
+   */
+  private[target] def expiry(times: IndexedSeq[Long], due: Long, isMany: Boolean): Option[Long] = {
+    // A version ends when the next one begins.
+    def isLate = times.lift(1).exists(_ < due - Hour)
+    times.takeWhile(_ <= due).lastOption.filter(_ > times.head && (isMany || isLate))
+  }
+
   /** The version of the format that has all types of a schema. */
   private def leastVersion(schema: StructType) =
     if (TargetTypes.exists(schema)(_ == VariantType)) 3 else 2
@@ -349,7 +364,8 @@ object IcebergMark {
       ) && all.last.parentId != null
     }
 
-  private def ancestors(metadata: TableMetadata): Iterator[Snapshot] =
+  /** Returns the current snapshot and those before it, as far as they are known, the newest first. */
+  private[target] def ancestors(metadata: TableMetadata): Iterator[Snapshot] =
     Iterator
       .iterate(metadata.currentSnapshot)(snapshot =>
         if (snapshot.parentId == null) null else metadata.snapshot(snapshot.parentId)

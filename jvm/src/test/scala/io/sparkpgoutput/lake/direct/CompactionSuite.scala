@@ -75,12 +75,30 @@ class CompactionSuite extends AnyFunSuite {
     assert(due.map(_.partition).toSet.size == 1 && due.length >= 8)
   }
 
+  test("each of several partitions has its turn if rewrites are rarer than due partitions") {
+    var files = Seq.empty[MemoryFile]
+    (1 to 1000).foreach { round =>
+      files = files ++ (1 to 16).map(partition =>
+        new MemoryFile(s"$partition/$round", Vector(row), partition = partition)
+      )
+      val due = Compaction.choose(files).map(_.asInstanceOf[MemoryFile])
+      if (due.nonEmpty) {
+        val partition = due.head.partition
+        val all = due.flatMap(_.values).toVector
+        files =
+          files.diff(due) :+ new MemoryFile(s"$partition/r$round", all, partition = partition)
+      }
+    }
+    assert(files.length < 1000)
+  }
+
   test("a file of which more than a fifth is deleted is rewritten, and a large one alone") {
     def made(name: String, deleted: Int, bytes: Long) = rows(name, 100, bytes, deleted)
     val files = Seq(made("a", 20, 1000), made("b", 21, 600L << 20), made("c", 21, 5000))
     assert(Compaction.choose(files).map(_.path) == Seq("c"))
     assert(Compaction.choose(files.take(2)).map(_.path) == Seq("b"))
     assert(Compaction.choose(files.take(1)).isEmpty)
+    assert(Compaction.choose(files :+ made("d", 51, 600L << 20)).map(_.path) == Seq("d"))
     assert(Compaction.choose((1 to 10).map(number => made(s"l$number", 0, 400L << 20))).isEmpty)
   }
 }

@@ -1,16 +1,23 @@
 package io.sparkpgoutput.lake.target
 
+import java.nio.file.{Files, Path}
+import java.time.{Duration, Instant}
+
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types._
 
-import org.apache.iceberg.Table
+import org.apache.iceberg.hadoop.HadoopTables
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
+import org.apache.iceberg.{HasTableOperations, Table}
 
 import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.IcebergTables
+import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct._
 
@@ -38,6 +45,19 @@ class IcebergDirectSuite extends TableTests {
       found.refresh()
       found
     }
+
+    /** The data files and delete files in the folder of the table, and those of all versions. */
+    def allFiles: (Set[String], Set[String]) = {
+      val paths = Files.walk(Path.of(iceberg.location.replaceFirst("^file:/*", "/"), "data"))
+      val there =
+        try paths.iterator.asScala.map(_.getFileName.toString)
+            .filter(_.matches("[^.].*[.](parquet|puffin)")).toSet
+        finally paths.close()
+      spark.sql(s"REFRESH TABLE $sql")
+      val known = spark.sql(s"SELECT file_path FROM $sql.all_files").collect()
+      (there, known.map(_.getString(0).split('/').last).toSet)
+    }
+
     def total(what: String): Int = iceberg.currentSnapshot.summary.get(s"total-$what").toInt
 
     def commit(change: DirectTable => DirectChange): Unit = {
@@ -179,6 +199,36 @@ class IcebergDirectSuite extends TableTests {
         assert(made.rows.filter(_.getString(1) == "b") == values(Seq(2), "b"), what)
         made.write(Seq(3), Nil)
         assert(made.rows.map(_.getInt(0)) == ids.sorted.filter(_ != 3), what)
+        val (there, known) = made.allFiles
+        assert(there == known, what)
+      }
+    }
+
+    test(s"v$version: the files of a rewrite that is not committed are removed") {
+      val steps: Seq[Written => Unit] = Seq(
+        _ => throw new IllegalStateException("no catalog"),
+        // Iceberg sees this only when it commits, because the operations are older.
+        made => spark.sql(s"DELETE FROM ${made.sql} WHERE id = 2")
+      )
+      steps.foreach { step =>
+        val made = new Written("unmade", columns, version)
+        (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
+        var calls = 0
+        // The catalog would give the operations that the statement uses, which know its commit.
+        def operations = new HadoopTables(spark.sessionState.newHadoopConf())
+          .load(made.iceberg.location).asInstanceOf[HasTableOperations].operations
+        def compact() = new IcebergDirect(KeyCache.none.table("t")).compact(
+          () => {
+            calls += 1
+            val before = operations
+            if (calls == 2) step(made)
+            before
+          },
+          made.table
+        )
+        intercept[RuntimeException](compact())
+        val (there, known) = made.allFiles
+        assert(calls == 2 && there == known)
       }
     }
 
@@ -261,6 +311,45 @@ class IcebergDirectSuite extends TableTests {
     }
   }
 
+  test("v2: the number of delete files stays small in a partition, also if files are rewritten") {
+    def partitioned(table: String) = {
+      val made = new Written(table, columns.add("p", IntegerType), 2)
+      target.reshape(table, TableShape(Seq(PartitionField("p", "identity"))))
+      made.write(Nil, Seq(Row(-1, "old", 2)))
+      made
+    }
+    def rows(ids: Seq[Int], text: String) = ids.map(id => Row(id, text, 1))
+    val rewritten = partitioned("rewritten")
+    (0 until 40).foreach { round =>
+      val first = 10 * round
+      rewritten.write(Nil, rows(first to first + 4, "a"))
+      rewritten.write(Nil, rows(first + 5 to first + 7, "a"))
+      // A delete file for two data files, which are both due.
+      val changed = Seq(first, first + 1, first + 5)
+      rewritten.write(changed, rows(changed, "b"))
+      while (target.compact(rewritten.table)) ()
+    }
+    assert(rewritten.total("delete-files") <= 17 && rewritten.rows.length == 1 + 40 * 8)
+    assert(rewritten.rows.count(_.getString(1) == "b") == 40 * 3)
+    val spread = partitioned("spread")
+    (0 until 40).foreach(number => spread.write(Nil, rows(10 * number to 10 * number + 9, "a")))
+    var most = 0
+    (0 until 40 by 2).foreach { number =>
+      spread.write(Seq(10 * number, 10 * number + 10), Nil)
+      most = math.max(most, spread.total("delete-files"))
+    }
+    assert(most == 17 && spread.total("delete-files") < 17 && spread.rows.length == 1 + 40 * 9)
+    // Files without a row that is left take their part of a delete file with them.
+    val emptied = partitioned("emptied")
+    emptied.write(Nil, rows(1 to 2, "a"))
+    emptied.write(Nil, rows(3 to 4, "a"))
+    emptied.write(Seq(1, 3), Nil)
+    emptied.write(Seq(2), Nil)
+    assert(emptied.total("delete-files") == 1)
+    emptied.write(Seq(4), Nil)
+    assert(emptied.total("delete-files") == 0 && emptied.rows.length == 1)
+  }
+
   test("v3: a rewrite keeps the ids of rows and the numbers of their last changes") {
     val made = new Written("lineage", columns, 3)
     def lineage = target.read(spark, made.table)
@@ -302,6 +391,28 @@ class IcebergDirectSuite extends TableTests {
     val found =
       target.read(spark, made.table).selectExpr("id", "to_json(j)").orderBy("id").collect()
     assert(found.toSeq == Seq(Row(1, "[1,null]"), Row(2, "[1,null]"), Row(3, null)))
+  }
+
+  test("a version that was current at the time from which on versions stay is not removed") {
+    val day = Duration.ofDays(1).toMillis
+    def expiry(due: Int, isMany: Boolean = false)(days: Int*) =
+      IcebergTarget.expiry(days.toIndexedSeq.map(-_ * day), -due * day, isMany).map(-_ / day)
+    assert(expiry(7)(8, 0).isEmpty && expiry(7, isMany = true)(8, 0).isEmpty)
+    assert(expiry(7)(9, 8, 0).contains(8L) && expiry(7)(9, 6, 3, 0).isEmpty)
+    assert(expiry(7)(9, 7, 0).isEmpty) // The first one has ended just now.
+    assert(expiry(7, isMany = true)(9, 7, 0).contains(7L))
+    assert(expiry(7)().isEmpty && expiry(7)(3, 0).isEmpty && expiry(7)(9).isEmpty)
+  }
+
+  test("as many versions stay as are wanted") {
+    val made = new Written("versions", columns, 2)
+    (1 to 9).foreach(id => made.write(Nil, values(Seq(id), "a")))
+    def versions = made.iceberg.snapshots.asScala.map(_.sequenceNumber).toSet
+    val before = versions
+    target.expire(made.table, Instant.ofEpochMilli(0), 9)
+    assert(versions == before && before.size == 9)
+    target.expire(made.table, Instant.ofEpochMilli(0), 4)
+    assert(versions == (6L to 9L).toSet && made.rows == values(1 to 9, "a"))
   }
 
   test("the commit of another process of the job is not overwritten") {
