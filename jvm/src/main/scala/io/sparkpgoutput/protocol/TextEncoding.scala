@@ -31,8 +31,14 @@ final case class TextEncoding private (name: String) {
     } catch { case _: CharacterCodingException => null }
 
   private def corrected(text: String): String =
-    if (name != EucJp) text
-    else text.map(character => EucJpCorrections.getOrElse(character, character))
+    if (corrections.isEmpty) text
+    else text.map(character => corrections.getOrElse(character, character))
+
+  @transient private lazy val corrections: Map[Char, Char] = name match {
+    case EucJp   => EucJpCorrections
+    case Gb18030 => Gb18030Corrections
+    case _       => Map.empty
+  }
 }
 
 object TextEncoding {
@@ -51,9 +57,42 @@ object TextEncoding {
     '\u00ac' -> '\uffe2' // not
   )
 
+  private val Gb18030 = "GB18030"
+
+  /**
+   * Characters that GB18030-2022 and GB18030-2000 have at each other's places. Java follows the former,
+   * unless a system property says the latter, which PostgreSQL follows.
+   */
+  private lazy val Gb18030Corrections: Map[Char, Char] = {
+    val pairs = Seq(
+      '\u1e3f' -> '\ue7c7',
+      '\u9fb4' -> '\ue81e',
+      '\u9fb5' -> '\ue826',
+      '\u9fb6' -> '\ue82b',
+      '\u9fb7' -> '\ue82c',
+      '\u9fb8' -> '\ue832',
+      '\u9fb9' -> '\ue843',
+      '\u9fba' -> '\ue854',
+      '\u9fbb' -> '\ue864',
+      '\ufe10' -> '\ue78d',
+      '\ufe11' -> '\ue78f',
+      '\ufe12' -> '\ue78e',
+      '\ufe13' -> '\ue790',
+      '\ufe14' -> '\ue791',
+      '\ufe15' -> '\ue792',
+      '\ufe16' -> '\ue793',
+      '\ufe17' -> '\ue794',
+      '\ufe18' -> '\ue795',
+      '\ufe19' -> '\ue796'
+    )
+    val isOf2022 = new String(Array(0xa6, 0xd9).map(_.toByte), Gb18030) == "\ufe10"
+    if (isOf2022) (pairs ++ pairs.map(_.swap)).toMap else Map.empty
+  }
+
   /**
    * PostgreSQL's name, Java's name, PostgreSQL's other names. Java's is the charset that reads what
-   * PostgreSQL's conversion writes, compared character by character with `convert_to` of a server.
+   * PostgreSQL's conversion writes, with the corrections above. Each pair was compared character by
+   * character with `convert_to` of a server. Java refuses some characters of EUC_TW.
    * SQL_ASCII is not here: it means that the server does not convert, so the messages are in the
    * database's encoding. Java has no MULE_INTERNAL, EUC_JIS_2004, LATIN6 and LATIN8.
    *

@@ -142,6 +142,13 @@ class TextEncodingSuite extends PropertySuite {
     }
   }
 
+  test("GB18030 is the standard of 2000, as in PostgreSQL, whatever Java follows") {
+    Seq("82359037" -> "\u9fb4", "84318236" -> "\ufe10", "a6d9" -> "\ue78d", "8135f437" -> "\u1e3f")
+      .foreach { case (bytes, character) =>
+        assert(text(encoding("GB18030"), Fields.unhex(bytes)).contains(character), bytes)
+      }
+  }
+
   test("bytes that are not valid in the encoding give null") {
     Seq("EUC_JP" -> "a4", "WIN1252" -> "81", "ISO_8859_6" -> "a1", "GBK" -> "ff", "UHC" -> "c7")
       .foreach { case (name, bytes) =>

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types.numbers
 
-import org.apache.spark.sql.types.{ByteType, DataType, IntegerType, LongType, ShortType}
+import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.protocol.BigEndian
 import io.sparkpgoutput.types._
@@ -76,7 +76,11 @@ object PgXid8 extends PgType("xid8") {
   override def sparkType(modifier: Int): DataType = LongType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    NumberConversion.of(Xid8Reader, target)
+    target match {
+      // Unlike a numeric, a whole number becomes one of these only if it keeps its value.
+      case FloatType | DoubleType => NumberConversion.of(new IntegralReader(Xid8Reader), target)
+      case _                      => NumberConversion.of(Xid8Reader, target)
+    }
 
   override def printer(options: ConversionOptions): Printer = Xid8Reader
 

@@ -139,4 +139,16 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     assert(fromBinary(PgXid8, DecimalType(20, 0), greatest).toString == "18446744073709551615")
     assert(problem(fromText(PgXid8, LongType, "-1")) == "is not a valid xid8")
   }
+
+  test("an xid8 becomes FLOAT or DOUBLE only if it keeps its value") {
+    def binary(value: Long) = java.nio.ByteBuffer.allocate(8).putLong(value).array
+    for ((target, bits) <- Seq(FloatType -> 24, DoubleType -> 53)) {
+      val greatest = 1L << bits
+      val refused = s"has more digits than ${target.sql} keeps"
+      assert(fromText(PgXid8, target, greatest.toString).toString.toDouble == greatest.toDouble)
+      assert(fromBinary(PgXid8, target, binary(greatest)).toString.toDouble == greatest.toDouble)
+      assert(problem(fromText(PgXid8, target, (greatest + 1).toString)).startsWith(refused))
+      assert(problem(fromBinary(PgXid8, target, binary(greatest + 1))).startsWith(refused))
+    }
+  }
 }
