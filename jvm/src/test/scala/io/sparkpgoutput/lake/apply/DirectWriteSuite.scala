@@ -157,7 +157,7 @@ class DirectWriteSuite extends DeltaTests {
     assert(limit(history.tables.find(_.key.isEmpty).get, long) == most)
 
     // A transaction is too large for a direct write, so the next cut has as many as a MERGE may take. The queue has
-    // grown meanwhile, so the cut after it is small again.
+    // grown during this time, so the cut after it is small again.
     def write(lsn: Long, keys: Range) = {
       val rows = keys.map(key => table.insert(Seq(s"$key", "a", "1", "b", "c")))
       val messages = CutOfServer.transaction(lsn, table.relation +: rows)

@@ -133,7 +133,7 @@ class SlotChecksSuite extends AnyFunSuite {
     "the versions that were tried are read, a newer one with one warning, and older ones are not"
   ) {
     def warnings(versions: Int*) =
-      LoggedTexts.of(Server.getClass)(versions.foreach(Server.checkVersion))
+      LoggedTexts.of(classOf[Server])(versions.foreach(Server.checkVersion))
     assert(warnings(14 to 18: _*).isEmpty)
     assert(warnings(19, 19, 20).map(_.take(29)) == Seq("The server has PostgreSQL 19."))
     assert(failure(Server.checkVersion(13)).map(_._1).contains("PGOUTPUT_SERVER_VERSION"))
