@@ -26,7 +26,9 @@ final case class TextEncoding private (name: String) {
   /** The text in UTF-8; null if the bytes are not valid in this encoding. */
   def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
     try {
-      val text = charset.newDecoder().decode(ByteBuffer.wrap(bytes, from, size)) // reports errors
+      val sent = if (name == EucTw.Name) EucTw.forJava(bytes, from, size)
+      else ByteBuffer.wrap(bytes, from, size)
+      val text = charset.newDecoder().decode(sent) // reports errors
       corrected(text.toString).getBytes(StandardCharsets.UTF_8)
     } catch { case _: CharacterCodingException => null }
 
@@ -92,7 +94,7 @@ object TextEncoding {
   /**
    * PostgreSQL's name, Java's name, PostgreSQL's other names. Java's is the charset that reads what
    * PostgreSQL's conversion writes, with the corrections above. Each pair was compared character by
-   * character with `convert_to` of a server. Java refuses some characters of EUC_TW.
+   * character with `convert_to` of a server.
    * SQL_ASCII is not here: it means that the server does not convert, so the messages are in the
    * database's encoding. Java has no MULE_INTERNAL, EUC_JIS_2004, LATIN6 and LATIN8.
    *
@@ -121,7 +123,7 @@ object TextEncoding {
       ("EUC_KR", "EUC-KR", Nil),
       ("UHC", "x-windows-949", Seq("WIN949")),
       ("JOHAB", "x-Johab", Nil),
-      ("EUC_TW", "x-EUC-TW", Nil),
+      ("EUC_TW", EucTw.Name, Nil),
       ("BIG5", "x-Big5-Solaris", Seq("WIN950"))
     )
   ).flatten
@@ -151,4 +153,60 @@ object TextEncoding {
 
   def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
     UTF8String.fromBytes(bytes, from, size).isValid
+}
+
+/** What PostgreSQL writes in EUC_TW otherwise than Java reads it. Both follow editions of CNS 11643. */
+private object EucTw {
+  val Name = "x-EUC-TW"
+
+  /**
+   * Characters of plane 14 that Java has in plane 4: the last two bytes of both. Java has the others at the same
+   * places of plane 3.
+   */
+  private lazy val inPlane4: Map[Int, Int] = (
+    "e2c9a1f1 e2caa1f3 e2d1a2f1 e2d7a4c6 e2daa5d0 e2dca6a3 e2dea6e2 e2dfa6e5 e2e0a6fb " +
+      "e2e1a6fd e2e3a8be e2e4a9b1 e2e6a9b6 e2e7a9bf e2e9a9f2 e2eaaaa6 e2ecaad2 e2f0acbe " +
+      "e2f1acdc e2f2ace1 e2f9adf5 e3a3b0ba e3a5b0c1 e3adb3fa e3aeb4d0 e3b0b5bd e3b4b6ad " +
+      "e3b6b6ef e3b7b6f1 e3b9b7ef e3bdb8df e3c3bcd3 e3c5bcee e3c6bddd e3cac0f8 e3ccc2ad " +
+      "e3cdc2b5 e3d2c3f9 e3d4c4b1 e3d6c6b3 e3e3cad7 e3e6cbf8 e3e7cca1 e3eccebb e3eeceda " +
+      "e3f4d1a3 e3f5d1b8 e3fbd9f0 e4a2e0ef e4a8e4cf e4aae5ac e4ade7bb e4afe8be e4b1eba9 " +
+      "e4b2ebf4 e4b3edb7"
+  ).split(' ').map(pair =>
+    Integer.parseInt(pair.take(4), 16) -> Integer.parseInt(pair.drop(4), 16)
+  ).toMap
+
+  /**
+   * Returns the text with the bytes that Java reads for the same characters. PostgreSQL writes plane 14, and a
+   * server whose own encoding is EUC_TW can send plane 1 in its long form. What is not valid stays so.
+   */
+  def forJava(bytes: Array[Byte], from: Int, size: Int): ByteBuffer = {
+    val found = ByteBuffer.allocate(size)
+    val end = from + size
+    var at = from
+    while (at < end) {
+      val length = lengthAt(bytes, at, end)
+      if (length == 4) put(found, bytes, at) else found.put(bytes, at, length)
+      at += length
+    }
+    found.flip()
+  }
+
+  private def lengthAt(bytes: Array[Byte], at: Int, end: Int): Int = {
+    def follow(count: Int) = at + count < end && (at + 1 to at + count).forall(isPart(bytes, _))
+    if (bytes(at) == 0x8e.toByte && follow(3)) 4 else if (isPart(bytes, at) && follow(1)) 2 else 1
+  }
+
+  private def isPart(bytes: Array[Byte], at: Int) = (bytes(at) & 0xff) >= 0xa1
+
+  private def put(found: ByteBuffer, bytes: Array[Byte], at: Int): Unit = {
+    val code = ((bytes(at + 2) & 0xff) << 8) | (bytes(at + 3) & 0xff)
+    bytes(at + 1) & 0xff match {
+      case 0xa1 => found.putShort(code.toShort)
+      case 0xae =>
+        val (plane, place) = inPlane4.get(code).fold((0xa3, code))((0xa4, _))
+        found.put(0x8e.toByte).put(plane.toByte).putShort(place.toShort)
+      case _ => found.put(bytes, at, 4)
+    }
+    ()
+  }
 }

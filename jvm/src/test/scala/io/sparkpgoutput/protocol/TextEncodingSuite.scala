@@ -66,6 +66,24 @@ class TextEncodingSuite extends PropertySuite {
     assert(characters.map { case (name, _, _) => name } == TextEncoding.names)
   }
 
+  test(
+    "EUC_TW has the characters that PostgreSQL writes in plane 14 and in the long form of plane 1"
+  ) {
+    val known = Seq(
+      "8eaea1a1" -> "\u4e28",
+      "8eaee2e3" -> "\u4fbd", // which Java has in plane 4
+      "8ea1c4e3" -> "中",
+      "c4e3" -> "中",
+      "418ea1c4e38eaea1a142" -> "A中\u4e28B"
+    )
+    known.foreach { case (bytes, expected) =>
+      assert(text(encoding("EUC_TW"), Fields.unhex(bytes)).contains(expected), bytes)
+    }
+    Seq("8e", "8ea1", "8eaea1", "8ea14142", "8eaea141", "c4", "c441", "a18ea1c4e3").foreach(bytes =>
+      assert(text(encoding("EUC_TW"), Fields.unhex(bytes)).isEmpty, bytes)
+    )
+  }
+
   /** Other names that PostgreSQL takes: `pg_encname_tbl` in its `src/common/encnames.c`. */
   private val aliases = Map(
     "UTF8" -> "unicode",
