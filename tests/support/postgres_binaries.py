@@ -23,7 +23,9 @@ def binaries(version: int) -> Path | None:
     if version == NEWEST:
         return None
     folders = sorted(FOLDER.glob(f"{version}.*[0-9]/bin"))
-    assert folders, f"PostgreSQL {version} is missing. Run make ready for 14, or make test-slot for all."
+    assert folders, (
+        f"PostgreSQL {version} is missing. Run make ready for 14, or make test-slot for all."
+    )
     return folders[-1]
 
 
