@@ -320,7 +320,7 @@ class IcebergDirectSuite extends TableTests {
     }
     def rows(ids: Seq[Int], text: String) = ids.map(id => Row(id, text, 1))
     val rewritten = partitioned("rewritten")
-    (0 until 40).foreach { round =>
+    (0 until 20).foreach { round =>
       val first = 10 * round
       rewritten.write(Nil, rows(first to first + 4, "a"))
       rewritten.write(Nil, rows(first + 5 to first + 7, "a"))
@@ -329,8 +329,8 @@ class IcebergDirectSuite extends TableTests {
       rewritten.write(changed, rows(changed, "b"))
       while (target.compact(rewritten.table)) ()
     }
-    assert(rewritten.total("delete-files") <= 17 && rewritten.rows.length == 1 + 40 * 8)
-    assert(rewritten.rows.count(_.getString(1) == "b") == 40 * 3)
+    assert(rewritten.total("delete-files") <= 17 && rewritten.rows.length == 1 + 20 * 8)
+    assert(rewritten.rows.count(_.getString(1) == "b") == 20 * 3)
     val spread = partitioned("spread")
     (0 until 40).foreach(number => spread.write(Nil, rows(10 * number to 10 * number + 9, "a")))
     var most = 0
