@@ -135,7 +135,7 @@ final class SourceBatch(
     if (message == null) throw MessageColumns.nullMessage(position)
     if (ahead.nonEmpty)
       ahead.remove(position).foreach(MessageColumns.checkSame(_, message, position))
-    val first = if (last.isEmpty) startAt(position) else Iterator.empty
+    val definitions = Option.when(last.isEmpty)(startAt(position))
     last = Some(position)
     output = Iterator.empty
     assembler.message(position, message)
@@ -145,7 +145,7 @@ final class SourceBatch(
         .iterator
         .map(CommittedMessage.definition(_, source))
     }
-    first ++ output
+    definitions.fold(output)(_ ++ output)
   }
 
   /** Stores the state. There are no messages left to return. */

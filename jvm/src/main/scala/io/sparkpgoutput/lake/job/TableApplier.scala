@@ -222,14 +222,12 @@ final private[job] class TableApplier(job: JobParts) {
   private def failed(table: TableState, error: Throwable): Unit =
     job.unlessEnding(table, error) {
       val known = table.parts.map(part => Option(marks.remove(part.target)).map(_._2))
-      val isPassing = TableFailures.isPassing(error)
       // Without its place, a table seems to have no mark.
-      val absent = if (isPassing) None else target.absence.map(new Waiting(_))
-      if (absent.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, known, error)
+      val passing =
+        if (TableFailures.isPassing(error)) Some(error) else target.absence.map(new Waiting(_))
+      if (passing.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, known, error)
       else {
-        val found =
-          if (isPassing) error
-          else absent.orElse(removed(table).map(markLost)).getOrElse(error)
+        val found = passing.orElse(removed(table).map(markLost)).getOrElse(error)
         job.failed(table, TableFailures.of(found), found)
       }
     }

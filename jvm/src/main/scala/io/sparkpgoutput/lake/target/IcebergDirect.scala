@@ -82,12 +82,9 @@ final private class IcebergDirect(keys: TableKeys) {
       .validateNoConflictingDeleteFiles()
       .validateDeletedFiles()
     val left = writer.orRemoved(write(delta, writer, metadata, files, found))
-    try delta.commit()
+    // If the mark is refused, the files stay, because it can be the mark of this commit, whose answer was lost.
+    try orConflict(writer)(delta.commit())
     catch {
-      // If the mark is refused, the files stay, because it can be the mark of this commit, whose answer was lost.
-      case problem: RuntimeException if isConflict(problem) =>
-        writer.removeAll(problem)
-        throw problem
       // A rollback or an expiry has removed the snapshot of the lookup.
       case problem: IllegalArgumentException
           if operations.refresh().metadataFileLocation != metadata.metadataFileLocation =>
@@ -101,6 +98,18 @@ final private class IcebergDirect(keys: TableKeys) {
       .filter(made => Option(made.parentId) == parent.map(Long.box))
       .map(made => IcebergFiles(Some(made.snapshotId), left))
   }
+
+  /**
+   * Commits, and removes the files if somebody else's commit prevents that. After another error the files stay,
+   * because the commit can have been made although its answer was lost.
+   */
+  private def orConflict(writer: IcebergWriter)(commit: => Unit): Unit =
+    try commit
+    catch {
+      case problem: RuntimeException if isConflict(problem) =>
+        writer.removeAll(problem)
+        throw problem
+    }
 
   private def count(operations: TableOperations): Unit = {
     def total(name: String) = Option(operations.current.currentSnapshot)
@@ -154,13 +163,13 @@ final private class IcebergDirect(keys: TableKeys) {
     begun.exists { case (writer, write, rewrite) =>
       val added = writer.orRemoved(Option.when(rewrite.rows > 0)(rewrite.read(write)))
       synchronized {
-        writer.orRemoved {
-          val operations = new CheckedOperations(update())
-          val table = new BaseTable(operations, name)
-          replacement(table, writer, rewrite, added).map { case (replace, left) =>
-            () => commitRewrite(operations, writer, rewrite, replace, left)
-          }
-        }.map(_()).nonEmpty
+        val operations = writer.orRemoved(new CheckedOperations(update()))
+        val table = new BaseTable(operations, name)
+        val found = writer.orRemoved(replacement(table, writer, rewrite, added))
+        found.foreach { case (replace, left) =>
+          commitRewrite(operations, writer, rewrite, replace, left)
+        }
+        found.nonEmpty
       }
     }
   }
@@ -174,13 +183,7 @@ final private class IcebergDirect(keys: TableKeys) {
   ): Unit = {
     val parent = Option(operations.current.currentSnapshot).map(_.snapshotId)
     known = None
-    try replace.commit()
-    catch {
-      // After another error, the files stay, because the commit can have been made although its answer was lost.
-      case problem: RuntimeException if isConflict(problem) =>
-        writer.removeAll(problem)
-        throw problem
-    }
+    orConflict(writer)(replace.commit())
     count(operations)
     counted = counted.rewritten(rewrite.files)
     known = Option(operations.current.currentSnapshot)

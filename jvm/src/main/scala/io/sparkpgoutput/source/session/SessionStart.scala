@@ -46,7 +46,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
           connection,
           copy,
           name(settings),
-          () => Connections.isShuttingDown(settings.address, connection.host, name(settings)),
+          () => isShuttingDown(settings, connection),
           ReplicationProtocol.statusInterval(sql)
         )
       session.start()
@@ -121,7 +121,12 @@ object SessionStart {
       }
     }
 
-  private[session] def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
+  private def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
+
+  private[session] def isShuttingDown(
+      settings: SessionSettings,
+      connection: ServerConnection
+  ): Boolean = Connections.isShuttingDown(settings.address, connection.host, name(settings))
 }
 
 /** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
@@ -145,12 +150,7 @@ object CopiedSlotSession {
         connection,
         connection.start(copied, begin, settings.pluginOptions),
         s"spark-pgoutput copy of slot ${settings.slot}",
-        () =>
-          Connections.isShuttingDown(
-            settings.address,
-            connection.host,
-            SessionStart.name(settings)
-          ),
+        () => SessionStart.isShuttingDown(settings, connection),
         StatusInterval
       )
       session.start()
