@@ -90,6 +90,13 @@ def wait_until_large_is_equal(spark: SparkSession, job: LakeJob, running: Replic
     wait_while_running(running, lambda: of_lake(spark, job) == wanted, 2 * TIMEOUT, 1)
 
 
+def queue_files(spark: SparkSession) -> list[Path]:
+    """Return the files of the queues of a job that runs in this process."""
+    blocks = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager()
+    local = Path(blocks.localDirs()[0].getParent())
+    return [*local.glob("spark-pgoutput-queues*/*.queue")]
+
+
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
@@ -127,6 +134,26 @@ def test_a_transaction_that_exceeds_memory_and_disk_costs_its_table_a_copy(
         wait_until_live(running)
         copied = generations(job)
         Filling(job).write()
+        wait_until_equal(spark, job, running, ["small"])
+        wait_until_large_is_equal(spark, job, running)
+        now = generations(job)
+        assert now["large"] > copied["large"]
+        assert now["small"] == copied["small"]
+        running.stop()
+
+
+def test_a_file_of_a_queue_that_is_lost_costs_its_table_a_copy(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta", publication="p")
+    with job.session(spark) as replicate:
+        running = replicate(queueMemory="1m", interval="10s")
+        wait_until_live(running)
+        copied = generations(job)
+        Filling(job).write()
+        wait_until(lambda: queue_files(spark) != [], TIMEOUT, 0.1)
+        for file in queue_files(spark):
+            file.unlink()
         wait_until_equal(spark, job, running, ["small"])
         wait_until_large_is_equal(spark, job, running)
         now = generations(job)

@@ -8,12 +8,12 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 import io.sparkpgoutput.lake.apply.{CutApply, CutResult}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison, TableError}
 import io.sparkpgoutput.lake.core.{MarkName, NextDefinition, TableFailure, TableState}
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
-import io.sparkpgoutput.lake.queue.{Cut, CutLimit, TableQueue}
+import io.sparkpgoutput.lake.queue.{Cut, CutLimit, QueueFileNotFoundException, TableQueue}
 import io.sparkpgoutput.lake.target.TableEvolution
 import io.sparkpgoutput.protocol.Lsn
 
@@ -227,7 +227,8 @@ final private[job] class TableApplier(job: JobParts) {
         if (TableFailures.isPassing(error)) Some(error) else target.absence.map(new Waiting(_))
       if (passing.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, known, error)
       else {
-        val found = passing.orElse(removed(table).map(markLost)).getOrElse(error)
+        val found = passing.orElse(removed(table).map(markLost)).orElse(lost(table, error))
+          .getOrElse(error)
         job.failed(table, TableFailures.of(found), found)
       }
     }
@@ -236,6 +237,15 @@ final private[job] class TableApplier(job: JobParts) {
 
   private def markLost(part: TableState) =
     new LakeException("PGOUTPUT_MARK_LOST.NO_MARK", "table" -> part.target)
+
+  private def lost(table: TableState, error: Throwable) = ErrorCauses.of(error).collectFirst {
+    case found: QueueFileNotFoundException =>
+      new LakeException(
+        "PGOUTPUT_TABLE_CHANGED.CHANGES_LOST",
+        "table" -> table.name,
+        "file" -> found.path
+      )
+  }
 
   /** Returns the table of the target that is gone, which Spark reports with an error of its own. */
   private def removed(table: TableState): Option[TableState] =

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.queue
 
 import java.io.{FileNotFoundException, IOException, RandomAccessFile}
-import java.nio.file.Path
+import java.nio.file.{Files, Path}
 
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -223,7 +223,8 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
    * Returns the transactions from the oldest one on whose commits end at an LSN or below: as many as a limit
    * allows, but at least one. None if there is none. The queue keeps them.
    *
-   * @throws java.io.IOException a file of the queue is lost: so are the changes in it
+   * @throws QueueFileNotFoundException if a file of the queue is lost, and the changes in it
+   * @throws java.io.IOException if a file cannot be read at the moment
    */
   def cut(upTo: Long, limit: CutLimit): Option[Cut] = {
     val search = synchronized {
@@ -235,7 +236,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   /**
    * Removes a cut, after its commit, and frees its memory and files.
    *
-   * @throws java.io.IOException as `cut`. The queue still has the cut.
+   * @throws java.io.IOException as `cut`. Then the queue still has the cut.
    */
   @tailrec def remove(cut: Cut): Unit = {
     val following = locked {
@@ -323,6 +324,8 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
       try new EntriesInFile(path.get, begin, from, to)
       catch {
         case _: FileNotFoundException if synchronized(block.isFreed) => throw gone
+        case _: FileNotFoundException if Files.notExists(path.get) =>
+          throw new QueueFileNotFoundException(path.get)
       }
   }
 
@@ -392,7 +395,11 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     catch {
       case error: IOException =>
         space.giveDisk(spilled.used.toLong)
-        locked(leave(file))
+        locked {
+          leave(file)
+          // The file can be lost. A new one in its place would have a gap where its other blocks were.
+          if (this.file eq file) this.file = null
+        }
         throw error
     }
     locked {
@@ -435,6 +442,13 @@ final private class UncommittedTransaction(
   var bytes = 0L
 }
 
+/**
+ * A file with changes that were not applied is not there any more, for example because a program removes old
+ * files of `/tmp`. Only a new copy of the table gets what the changes have done.
+ */
+final class QueueFileNotFoundException(val path: Path)
+    extends FileNotFoundException(s"The file $path of a queue is lost.")
+
 /** A block that goes to the end of a file. It is sealed, so nobody changes the bytes. */
 final private class SpilledBlock(
     val block: QueueBlock,
@@ -443,6 +457,8 @@ final private class SpilledBlock(
     val file: SpillFile
 ) {
   def write(): Unit = {
+    if (file.size > 0 && Files.notExists(file.path))
+      throw new QueueFileNotFoundException(file.path)
     val output = new RandomAccessFile(file.path.toFile, "rw")
     try {
       output.seek(file.size)

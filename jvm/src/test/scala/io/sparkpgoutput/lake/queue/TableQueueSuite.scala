@@ -205,6 +205,21 @@ class TableQueueSuite extends AnyFunSuite {
     Files.delete(parent)
   }
 
+  test("a file that is lost is named, and the blocks that follow are written to another one") {
+    withSpace(300000) { (space, folder) =>
+      val queue = new TableQueue(1, 0, space)
+      (1 to 3).foreach(n => put(queue, n * 10L, 900000))
+      val lost = folder.resolve(folder.toFile.list().head)
+      Files.delete(lost)
+      assert(intercept[QueueFileNotFoundException](tags(all(queue))).path == lost)
+      (4 to 6).foreach(n => put(queue, n * 10L, 900000))
+      Thread.sleep(200)
+      assert(!space.isFull && Files.notExists(lost) && folder.toFile.list().nonEmpty)
+      queue.drop()
+      assert(folder.toFile.list().isEmpty && space.diskUsed == 0)
+    }
+  }
+
   test("a queue that is dropped frees all, and its cuts cannot be read") {
     withSpace(1000000) { (space, folder) =>
       val queue = new TableQueue(1, 0, space)
