@@ -132,8 +132,9 @@ def test_a_target_stands_for_a_checkpoint_that_is_lost(spark: SparkSession) -> N
         ({"tables": "orders", "target": "/data/lake"}, "goes with all=True"),
         (
             {"all": True, "checkpoint": "/data/checkpoint", "format": "delta"},
-            "goes with the target",
+            "go with the target",
         ),
+        ({"all": True, "checkpoint": "/data/checkpoint", "slot": "shop"}, "go with the target"),
         ({"checkpoint": "/data/checkpoint"}, "Name the tables"),
     ):
         wrong: Any = given

@@ -90,13 +90,6 @@ def wait_until_large_is_equal(spark: SparkSession, job: LakeJob, running: Replic
     wait_while_running(running, lambda: of_lake(spark, job) == wanted, 2 * TIMEOUT, 1)
 
 
-def queue_files(spark: SparkSession) -> list[Path]:
-    """Return the files of the queues of a job that runs in this process."""
-    blocks = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager()
-    local = Path(blocks.localDirs()[0].getParent())
-    return [*local.glob("spark-pgoutput-queues*/*.queue")]
-
-
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
@@ -146,20 +139,26 @@ def test_a_file_of_a_queue_that_is_lost_costs_its_table_a_copy(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, "delta", publication="p")
-    with job.session(spark) as replicate:
-        running = replicate(queueMemory="1m", interval="10s")
-        wait_until_live(running)
-        copied = generations(job)
+    local = tmp_path / "local"
+    options = ("--option", "queueMemory=1m", "--option", "interval=10s")
+    assert job.run_once() == 0
+    copied = generations(job)
+    with job.running(*options, settings={"spark.local.dir": str(local)}) as process:
+        job.wait_until_read(process)
         Filling(job).write()
-        wait_until(lambda: queue_files(spark) != [], TIMEOUT, 0.1)
-        for file in queue_files(spark):
+
+        def files() -> list[Path]:
+            assert process.poll() is None, job.ending(process)
+            return [*local.rglob("*.queue")]
+
+        wait_until(lambda: files() != [], TIMEOUT, 0.1)
+        for file in files():
             file.unlink()
-        wait_until_equal(spark, job, running, ["small"])
-        wait_until_large_is_equal(spark, job, running)
+        wanted = of_server(job)
+        wait_until(lambda: of_lake(spark, job) == wanted, 2 * TIMEOUT, 1)
         now = generations(job)
         assert now["large"] > copied["large"]
         assert now["small"] == copied["small"]
-        running.stop()
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

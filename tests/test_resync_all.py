@@ -87,6 +87,28 @@ def test_a_job_starts_over_after_a_loss_of_its_slot_or_checkpoint(
             assert_equal(spark, job, TABLES)
 
 
+def test_one_of_two_jobs_that_share_a_target_starts_over(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        "CREATE PUBLICATION first FOR TABLE orders; CREATE PUBLICATION second FOR TABLE seats"
+    )
+    first = LakeJob(tmp_path, server, "delta", "first", "first")
+    second = LakeJob(tmp_path, server, "delta", "second", "second")
+    second.checkpoint = tmp_path / "second"
+    with first.session(spark) as replicate, second.session(spark) as replicate_second:
+        assert (copied(replicate(once=True)), copied(replicate_second(once=True))) == (1, 1)
+        shutil.rmtree(second.checkpoint)
+        with pytest.raises(PySparkException, match="have the slots first, second"):
+            spark_pgoutput.resync(spark, target=first.target, all=True)
+        with pytest.raises(PySparkException, match="has no job of replicate"):
+            spark_pgoutput.resync(spark, target=first.target, all=True, slot="third")
+        spark_pgoutput.resync(spark, target=first.target, all=True, slot="second")
+        write(server, "requested")
+        assert (copied(replicate(once=True)), copied(replicate_second(once=True))) == (0, 1)
+        assert_equal(spark, first, {"orders": "orders", "seats": "seats"})
+
+
 def rows(spark: SparkSession, job: LakeJob, table: str) -> list[tuple[object, ...]]:
     name = job.sql_name(table)
     return [tuple(row) for row in spark.table(name).orderBy("id").collect()]

@@ -20,6 +20,7 @@ def resync(
     all: bool = False,
     target: str | os.PathLike[str] | None = None,
     format: str | None = None,
+    slot: str | None = None,
 ) -> list[str]:
     """Ask a job to copy tables again.
 
@@ -46,6 +47,8 @@ def resync(
         namespace of a catalog or a folder of Delta tables.
     format : str, optional
         With `target`: ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
+    slot : str, optional
+        With `target`: the slot of the job, if the target has tables of several jobs.
 
     Returns
     -------
@@ -58,11 +61,11 @@ def resync(
     RuntimeError
         If the session is one of Spark Connect.
     ValueError
-        If neither or both of `tables` and `all` are given, or if `checkpoint`, `target` and
-        `format` do not go together.
+        If neither or both of `tables` and `all` are given, or if `checkpoint`, `target`,
+        `format` and `slot` do not go together.
     IllegalArgumentException
-        If the folder has no state of a job, the target has no tables of a job, or the job does not
-        know a table.
+        If the folder has no state of a job, the target has no tables of a job or those of several
+        jobs, or the job does not know a table.
     """
     if flag("all", all) == bool(tables):
         raise ValueError("Name the tables, or set all=True.")
@@ -70,14 +73,14 @@ def resync(
         raise ValueError("Give the checkpoint, or if it is lost, the target with all=True.")
     if target is not None and not all:
         raise ValueError("The target goes with all=True. Give the checkpoint to name tables.")
-    if format is not None and target is None:
-        raise ValueError("The format goes with the target.")
+    if target is None and (format is not None or slot is not None):
+        raise ValueError("The format and the slot go with the target.")
     wanted = table_names(tables or ())
     command = jobs_of(spark, "resync").ResyncCommand
     folder = None if checkpoint is None else path_text(checkpoint)
     if all:
         lost = None if target is None else path_text(target)
-        command.askForAll(spark._jsparkSession, folder, lost, format)
+        command.askForAll(spark._jsparkSession, folder, lost, format, slot)
         return []
     return list(command.ask(spark._jsparkSession, folder, wanted))
 

@@ -39,8 +39,9 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
             parser.error("resync needs --checkpoint, or --target with --all")
         if "target" in given and not arguments.all:
             parser.error("--target goes with --all, and --table needs --checkpoint")
-        if "format" in given and "target" not in given:
-            parser.error("--format goes with --target")
+        for name in ("format", "slot"):
+            if name in given and "target" not in given:
+                parser.error(f"--{name} goes with --target")
     if arguments.command == "verify" and arguments.once:
         if "timeout" in given:
             parser.error("--timeout goes with a job that runs, and not with --once")
@@ -84,6 +85,9 @@ def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     request = parser.add_argument_group("the request")
     replicate_command.add_checkpoint(request, required=False)
     replicate_command.add_target(request, required=False)
+    request.add_argument(
+        "--slot", help="the slot of the job, if the target has tables of several jobs"
+    )
     tables = request.add_mutually_exclusive_group(required=True)
     tables.add_argument(
         "--table",

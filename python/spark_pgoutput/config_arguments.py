@@ -82,7 +82,7 @@ def _names(command: str, given: argparse.Namespace, values: set[str]) -> set[str
             return {"checkpoint"}  # the job of this checkpoint knows the rest
         case "resync":
             # The checkpoint can be lost. The target is then in its place.
-            return {"format"} if given.target else {"checkpoint"}
+            return {"format", "slot"} if given.target else {"checkpoint"}
         case "status" if given.status_file:
             return set()
         case "status" if given.check or given.prometheus:  # these start no Spark

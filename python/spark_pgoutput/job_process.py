@@ -85,6 +85,7 @@ def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:
         all=arguments.all,
         target=arguments.target,
         format=arguments.format,
+        slot=arguments.slot,
     )
     if arguments.all:
         print("The job copies all tables again, within seconds or at its next start.")

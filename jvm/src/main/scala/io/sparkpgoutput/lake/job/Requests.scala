@@ -179,19 +179,36 @@ object ResyncCommand {
    * @param checkpoint the checkpoint folder; null if it is lost
    * @param target the target of a job whose checkpoint folder is lost; null otherwise
    * @param format null if the catalog decides
-   * @throws LakeException if there is no job
+   * @param slot with a target: the slot of the job; null if the target has the tables of one job only
+   * @throws LakeException if there is no job, or if it is not clear which one is meant
    */
-  def askForAll(session: SparkSession, checkpoint: String, target: String, format: String): Unit =
+  def askForAll(
+      session: SparkSession,
+      checkpoint: String,
+      target: String,
+      format: String,
+      slot: String
+  ): Unit =
     if (checkpoint != null) {
       val folder = folderOf(session, checkpoint)
       if (folder.newestEpoch().isEmpty) throw folder.noState
       folder.ask(ResyncAllRequest(JobRequest.newId()))
     } else ClonedSession.run(session) { session =>
       val own = new OwnTables(session, Targets.of(session, target, Option(format)))
-      val found = own.found()
-      if (found.isEmpty)
-        throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> target)
-      found.foreach(table => own.askToStartOver(table.target))
+      val jobs = own.found().groupBy(_.properties.job).values
+        .filter(tables => slot == null || tables.exists(_.properties.slot == slot)).toSeq
+      jobs match {
+        case Seq(tables) => tables.foreach(table => own.askToStartOver(table.target))
+        case Seq() =>
+          throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> target)
+        case several =>
+          val slots = several.flatten.map(_.properties.slot).distinct.sorted.mkString(", ")
+          throw new LakeException(
+            "PGOUTPUT_REPLICATE_OPTION.SEVERAL_JOBS",
+            "target" -> target,
+            "slots" -> slots
+          )
+      }
     }
 
   private[job] def folderOf(session: SparkSession, checkpoint: String) =
