@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +19,9 @@ from support import lake
 from support.job_folder import job_state
 from support.job_report import generations
 from support.job_tables import PATIENCE, JobTables, wait_until_equal
-from support.lake_job import LakeJob
+from support.lake_job import SETTINGS, LakeJob
 from support.lake_judge import assert_equal, differences
-from support.processes import TIMEOUT, errors_of
+from support.processes import TIMEOUT, errors_of, started
 from support.servers import Server, wait_until
 
 pytestmark = lake.needs_lake
@@ -31,6 +33,21 @@ CREATE TABLE drifted (id int PRIMARY KEY, v text);
 INSERT INTO good VALUES (1, 'a');
 INSERT INTO drifted VALUES (1, 'a');
 CREATE PUBLICATION p FOR TABLE good, drifted;
+"""
+
+# A program that stops Spark, and forgets its job.
+STOPS_SPARK = """
+import json, sys, time
+import spark_pgoutput
+from pyspark.sql import SparkSession
+
+settings, options = map(json.loads, sys.argv[1:])
+spark = spark_pgoutput.configure(SparkSession.builder.config(map=settings)).getOrCreate()
+job = spark_pgoutput.replicate(spark, **options)
+while {row.state for row in job.status().collect()} != {"live"}:
+    time.sleep(0.5)
+spark.stop()
+job.awaitTermination(60)
 """
 
 
@@ -166,3 +183,14 @@ def test_a_process_that_was_replaced_while_it_was_suspended_writes_nothing(
         wait_until_equal(spark, job, later, TABLES)
         assert job_state(job.checkpoint).epoch == epoch
         assert set(JobTables(later).states().values()) == {"live"}
+
+
+@pytest.mark.lake
+def test_a_job_ends_if_its_spark_is_stopped(server: Server, tmp_path: Path) -> None:
+    job = LakeJob(tmp_path, server, "delta", publication="p")
+    formats = lake.settings(tmp_path, lake.DELTA, lake.ICEBERG)
+    settings = {**SETTINGS, **formats, "spark.master": "local[2]"}
+    arguments = (json.dumps(settings), json.dumps(job.options))
+    with started([sys.executable, "-c", STOPS_SPARK, *arguments], tmp_path) as process:
+        process.communicate(timeout=TIMEOUT)
+    assert "The SparkContext was stopped, so the job ends." in errors_of(tmp_path)
