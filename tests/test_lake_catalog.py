@@ -246,6 +246,30 @@ def test_types_of_the_target(server: Server, catalog: LakeCatalog) -> None:
             catalog.mirrored(table, types=wrong)
 
 
+def test_an_array_of_elements_with_a_delimiter_of_their_own_is_a_text(
+    server: Server, catalog: LakeCatalog
+) -> None:
+    server.execute(
+        "CREATE TYPE shape; CREATE TYPE other;"
+        + "".join(
+            f"CREATE FUNCTION {name}_in(cstring) RETURNS {name} IMMUTABLE STRICT"
+            " LANGUAGE internal AS 'textin';"
+            f"CREATE FUNCTION {name}_out({name}) RETURNS cstring IMMUTABLE STRICT"
+            " LANGUAGE internal AS 'textout';"
+            f"CREATE TYPE {name} (INPUT = {name}_in, OUTPUT = {name}_out, DELIMITER = '{mark}');"
+            for name, mark in (("shape", ":"), ("other", ","))
+        )
+        + "CREATE TABLE shapes (s shape[], o other[]); CREATE PUBLICATION shapes FOR TABLE shapes"
+    )
+    (table,) = catalog.tables("shapes").values()
+    texts = catalog.mirrored(table).schema()
+    assert texts.toDDL() == "s STRING COMMENT 'shape[]',o STRING COMMENT 'other[]'"
+    fields = catalog.mirrored(table, types={"o": "ARRAY<STRING>"}).schema().fields()
+    assert [field.dataType().sql() for field in fields] == ["STRING", "ARRAY<STRING>"]
+    with fails("PGOUTPUT_REPLICATE_OPTION", "Set types.public.shapes.s to STRING."):
+        catalog.mirrored(table, types={"s": "ARRAY<STRING>"})
+
+
 def test_types_of_the_target_by_those_of_the_server(server: Server, catalog: LakeCatalog) -> None:
     server.execute(
         "CREATE DOMAIN amount AS numeric;"

@@ -400,7 +400,8 @@ object MirroredTables {
     def natural = if (column.isHashed) StringType else pgType.sparkType(modifier)
     val dataType = chosen.fold(natural) { case (option, ddl) =>
       val wanted = parse(option, ddl)
-      if (pgType.to(wanted, ConversionOptions()).isEmpty)
+      val isOpaque = wanted.isInstanceOf[ArrayType] && catalog.isOpaqueArray(column.typeId)
+      if (isOpaque || pgType.to(wanted, ConversionOptions()).isEmpty)
         throw notReadable(source, column, pgType, modifier, wanted, option)
       if (source.key.contains(column.name) && !isExact(pgType, modifier, wanted))
         throw inexactKey(source, column, pgType, modifier, wanted, option)

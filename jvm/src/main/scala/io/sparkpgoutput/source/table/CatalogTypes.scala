@@ -30,10 +30,20 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
     else {
       types.get(oid).fold(ofColumn) {
         case Domain(_, base, modifier) => this.modifier(base, modifier)
-        case Array(_, element)         => this.modifier(element, ofColumn)
+        case Array(_, element, _)      => this.modifier(element, ofColumn)
         case _                         => ofColumn
       }
     }
+
+  /**
+   * Whether a type is an array whose text cannot be split, because the delimiter of its elements is neither that of a
+   * known type nor a comma. The `geometry` of PostGIS has a colon.
+   */
+  def isOpaqueArray(oid: Long): Boolean = types.get(oid).exists {
+    case Domain(_, base, _)     => isOpaqueArray(base)
+    case Array(_, _, delimiter) => delimiter != ',' && !byOid(oid).isKnown
+    case _                      => false
+  }
 
   /** A column's type and its modifier, as people write them, with the base type of a domain. */
   def describe(oid: Long, modifier: Int): String = {
@@ -45,7 +55,7 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
   private def describe(oid: Long, modifier: Int, ofBase: Boolean): String = types.get(oid) match {
     case _ if BuiltInTypes.byOid.contains(oid) => byOid(oid).describe(modifier)
     case Some(Domain(_, base, _)) if ofBase    => describe(base, modifier, ofBase)
-    case Some(Array(_, element))               => s"${describe(element, modifier, ofBase)}[]"
+    case Some(Array(_, element, _))            => s"${describe(element, modifier, ofBase)}[]"
     case Some(other)                           => other.name
     case None                                  => byOid(oid).describe(modifier)
   }
@@ -55,14 +65,17 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
     declared.declarations.get(oid).orElse(types.get(oid).flatMap {
       case found if BuiltInTypes.byOid.contains(oid) => Some(found.name)
       case Domain(_, base, _)                        => declaration(base)
-      case Array(_, element)                         => declaration(element).map("array:" + _)
-      case Range(_, subtype)                         => declaration(subtype).map("range:" + _)
-      case Multirange(_, subtype)                    => declaration(subtype).map("multirange:" + _)
-      case Composite(_)                              => Some("composite")
-      case Enum(_)                                   => Some("enum")
-      case Base("hstore", _)                         => Some("hstore")
-      case Base(_, send) if TextSend(send)           => Some("text")
-      case _                                         => None
+      case Array(_, element, delimiter) =>
+        declaration(element)
+          .filter(declared.declared(_).exists(_.delimiter == delimiter))
+          .map("array:" + _)
+      case Range(_, subtype)               => declaration(subtype).map("range:" + _)
+      case Multirange(_, subtype)          => declaration(subtype).map("multirange:" + _)
+      case Composite(_)                    => Some("composite")
+      case Enum(_)                         => Some("enum")
+      case Base("hstore", _)               => Some("hstore")
+      case Base(_, send) if TextSend(send) => Some("text")
+      case _                               => None
     })
 }
 
@@ -71,7 +84,9 @@ object CatalogTypes {
   /** A type of the catalog. */
   sealed trait CatalogType { def name: String }
   final case class Base(name: String, send: String) extends CatalogType
-  final case class Array(name: String, element: Long) extends CatalogType
+
+  /** @param delimiter the character between the elements of its text (`pg_type.typdelim`) */
+  final case class Array(name: String, element: Long, delimiter: Char = ',') extends CatalogType
   final case class Composite(name: String) extends CatalogType
   final case class Domain(name: String, base: Long, modifier: Int) extends CatalogType
   final case class Enum(name: String) extends CatalogType
@@ -96,7 +111,7 @@ object CatalogTypes {
       |  ) AS part (oid)
       |)
       |SELECT t.oid::bigint AS oid, t.typname, t.typtype, t.typbasetype::bigint AS base,
-      |  t.typtypmod, t.typelem::bigint AS element,
+      |  t.typtypmod, t.typelem::bigint AS element, t.typdelim::text AS delimiter,
       |  t.typsubscript = 'pg_catalog.array_subscript_handler'::regproc AS is_array,
       |  (SELECT rngsubtype::bigint FROM pg_range
       |   WHERE t.oid IN (rngtypid, rngmultitypid)) AS subtype,
@@ -116,7 +131,8 @@ object CatalogTypes {
             case "e" => Enum(name)
             case "r" => Range(name, row.getLong("subtype"))
             case "m" => Multirange(name, row.getLong("subtype"))
-            case _ if row.getBoolean("is_array") => Array(name, row.getLong("element"))
+            case _ if row.getBoolean("is_array") =>
+              Array(name, row.getLong("element"), row.getString("delimiter").head)
             case _ => Base(name, Option(row.getString("send")).getOrElse(""))
           }
           row.getLong("oid") -> found

@@ -24,7 +24,10 @@ class CatalogTypesSuite extends AnyFunSuite {
     20040L -> Base("citext", "textsend"),
     20041L -> Base("vector", ""),
     20042L -> Array("_vector", 20041),
-    20043L -> Base("hstore", "")
+    20043L -> Base("hstore", ""),
+    20044L -> Base("geometry", ""),
+    20045L -> Array("_geometry", 20044, ':'),
+    20046L -> Domain("shapes", 20045, -1)
   )
 
   private def catalog(declared: TypeRegistry = TypeRegistry()) = new CatalogTypes(types, declared)
@@ -49,6 +52,12 @@ class CatalogTypesSuite extends AnyFunSuite {
   test("a type whose binary format is not known is read as text only") {
     // Arrays of arrays, which only domains make possible, are among them.
     Seq(20004L, 20041L, 20042L).foreach(oid => assert(!catalog().byOid(oid).isKnown, oid))
+  }
+
+  test("an array of an unknown type with a delimiter of its own cannot be split") {
+    assert(Seq(20045L, 20046L).forall(catalog().isOpaqueArray))
+    assert(!Seq(20002L, 20041L, 20042L, 20044L, Numeric).exists(catalog().isOpaqueArray))
+    assert(catalog(TypeRegistry(Map(20044L -> "text"))).isOpaqueArray(20045))
   }
 
   test("a declaration of the user stays, and applies to the types that consist of its type") {
