@@ -30,54 +30,55 @@ object PgHstore extends PgType("hstore") {
     (bytes, from, to, out) => print(reader.fromBinary(bytes, from, to), out)
   }
 
-  private def print(pairs: KeyValueBuffer, out: TextBuffer): Unit = {
+  private def print(pairs: StringMapWriter, out: TextBuffer): Unit = {
     var index = 0
-    while (index < pairs.size) {
+    while (index < pairs.keys.size) {
       if (index > 0) {
         out.add(',')
         out.add(' ')
       }
-      quoted(pairs.keys, pairs.keyFrom(index), pairs.keyTo(index), out)
+      quoted(pairs.keys, index, out)
       out.add('=')
       out.add('>')
-      if (pairs.isNull(index)) out.add("NULL")
-      else quoted(pairs.values, pairs.valueFrom(index), pairs.valueTo(index), out)
+      if (pairs.values.isNull(index)) out.add("NULL") else quoted(pairs.values, index, out)
       index += 1
     }
   }
 
-  private def quoted(text: TextBuffer, from: Int, to: Int, out: TextBuffer): Unit =
-    out.quoted(text.bytes, from, to, quote = '"', escape = '\\')
+  private def quoted(strings: StringList, index: Int, out: TextBuffer): Unit =
+    out.quoted(strings.text.bytes, strings.from(index), strings.to(index), '"', escape = '\\')
 }
 
 /** Reads hstore as MAP. */
 final private class HstoreConversion(options: ConversionOptions) extends Conversion {
   private val reader = new HstoreReader(options.encoding)
-  private val map = new StringMapWriter
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    map.write(reader.fromText(bytes, from, to), out)
+    reader.fromText(bytes, from, to).write(out)
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    map.write(reader.fromBinary(bytes, from, to), out)
+    reader.fromBinary(bytes, from, to).write(out)
 }
 
 /** Reads the pairs of an hstore. The pairs of the next value overwrite them. */
 final class HstoreReader(encoding: TextEncoding) {
   private val binary = new BinaryReader(PgHstore.name)
   private val text = new EncodedText(encoding)
-  private val pairs = new KeyValueBuffer
+  private val pairs = new StringMapWriter
 
   /** Reads int32 number of pairs; for each key and value int32 size, which is -1 for NULL, and text. */
-  def fromBinary(bytes: Array[Byte], from: Int, to: Int): KeyValueBuffer = {
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
     binary.start(bytes, from, to)
     pairs.clear()
     val count = binary.count(leastBytes = 8)
     var index = 0
     while (index < count) {
-      addText(binary.int32(), pairs.keys)
+      binary.print(text, pairs.keys.text)
       val size = binary.int32()
-      if (size != -1) addText(size, pairs.values)
+      if (size != -1) {
+        val at = binary.take(size)
+        text.print(bytes, at, at + size, pairs.values.text)
+      }
       pairs.addPair(valueIsNull = size == -1)
       index += 1
     }
@@ -85,21 +86,17 @@ final class HstoreReader(encoding: TextEncoding) {
     checked()
   }
 
-  private def addText(size: Int, out: TextBuffer): Unit = {
-    val from = binary.take(size)
-    text.print(binary.bytes, from, from + size, out)
-  }
-
   /** Reads `"key"=>"value", "key"=>NULL`, where a backslash precedes each quote and backslash. */
-  def fromText(bytes: Array[Byte], from: Int, to: Int): KeyValueBuffer = {
+  def fromText(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
     pairs.clear()
     var at = from
     while (at < to) {
       if (at > from) at = literal(", ", bytes, at, to)
-      at = quoted(bytes, at, to, pairs.keys)
+      at = quoted(bytes, at, to, pairs.keys.text)
       at = literal("=>", bytes, at, to)
       val isNull = at < to && bytes(at) != '"'
-      at = if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values)
+      at =
+        if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values.text)
       pairs.addPair(isNull)
     }
     checked()
@@ -124,7 +121,7 @@ final class HstoreReader(encoding: TextEncoding) {
     literal("\"", bytes, at, to)
   }
 
-  private def checked(): KeyValueBuffer = {
+  private def checked(): StringMapWriter = {
     if (pairs.hasDuplicateKeys) throw new InvalidValue("has a key twice", "use STRING")
     pairs
   }
