@@ -6,17 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, Uns
 import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
 import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 
-import io.sparkpgoutput.types.{
-  Ascii,
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter,
-  VariantValue
-}
+import io.sparkpgoutput.types._
 
 /**
  * Arrays. They are an ARRAY whose elements can be NULL, nested once for each dimension, or a VARIANT.
@@ -197,6 +187,7 @@ final class ArrayPrinter(
     element: Printer
 ) extends Printer {
   private val text = new TextBuffer
+  private val special = Ascii.spaceOr(s"\"\\{}$delimiter")
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     elements.start(bytes, from, to)
@@ -235,19 +226,7 @@ final class ArrayPrinter(
   private def printElement(out: TextBuffer): Unit = {
     text.clear()
     element.print(elements.bytes, elements.from, elements.to, text)
-    if (needsQuotes) out.quoted(text.bytes, 0, text.size, quote = '"', escape = '\\')
-    else out.add(text.bytes, 0, text.size)
+    if (Ascii.isNull(text.bytes, 0, text.size)) out.quoted(text.bytes, 0, text.size, '"', '\\')
+    else out.quotedIfNeeded(text, special, escape = '\\')
   }
-
-  /** Returns whether the text is empty, is NULL or has a special character. */
-  private def needsQuotes: Boolean = {
-    val bytes = text.bytes
-    var index = 0
-    while (index < text.size && !isSpecial(bytes(index))) index += 1
-    index < text.size || text.size == 0 || Ascii.isNull(bytes, 0, text.size)
-  }
-
-  private def isSpecial(byte: Byte): Boolean =
-    byte == '"' || byte == '\\' || byte == '{' || byte == '}' || byte == delimiter ||
-      Ascii.isSpace(byte)
 }

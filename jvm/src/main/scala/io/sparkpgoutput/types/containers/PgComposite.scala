@@ -31,6 +31,7 @@ final class PgComposite(types: TypeLookup) extends PgType(PgComposite.Name) {
   override def printer(options: ConversionOptions): Printer = {
     val printers = mutable.LongMap.empty[Printer]
     val text = new TextBuffer
+    val special = Ascii.spaceOr("\"\\(),")
 
     def newPrinter(oid: Long): Printer = {
       val pgType = types.partByOid(oid)
@@ -50,7 +51,7 @@ final class PgComposite(types: TypeLookup) extends PgType(PgComposite.Name) {
           val at = reader.take(size)
           text.clear()
           printers.getOrElse(oid, newPrinter(oid)).print(reader.bytes, at, at + size, text)
-          TextField.print(text, "\"\\(),", out)
+          out.quotedIfNeeded(text, special, escape = '"')
         }
       }
       out.add(')')
@@ -180,7 +181,7 @@ final class TextField(typeName: String, endings: String) {
     from = at
     val last =
       if (at < end && text(at) == '"') quoted(text, at, end) else unquoted(text, at, end)
-    if (last >= end || !isEnding(text(last))) throw malformed
+    if (last < 0 || last >= end || !isEnding(text(last))) throw malformed
     last
   }
 
@@ -197,41 +198,14 @@ final class TextField(typeName: String, endings: String) {
   private def quoted(text: Array[Byte], at: Int, end: Int): Int = {
     isMissing = false
     unescaped.clear()
-    var index = at + 1
-    var open = true
-    while (open) {
-      if (index + 1 >= end) throw malformed
-      if (text(index) == '\\' || text(index) == '"' && text(index + 1) == '"') {
-        unescaped.add(text(index + 1).toInt)
-        index += 2
-      } else {
-        open = text(index) != '"'
-        if (open) unescaped.add(text(index).toInt)
-        index += 1
-      }
-    }
+    val last = unescaped.unquoted(text, at, end, doubled = true)
     bytes = unescaped.bytes
     from = 0
     to = unescaped.size
-    index
+    last
   }
 
   private def isEnding(byte: Byte) = byte == ',' || endings.indexOf(byte.toInt) >= 0
 
   private def malformed = InvalidValue.malformed(typeName)
-}
-
-object TextField {
-
-  /** Prints a field, in quotes if it is empty or has a special character. */
-  def print(field: TextBuffer, special: String, out: TextBuffer): Unit = {
-    val bytes = field.bytes
-    var index = 0
-    while (index < field.size && isPlain(bytes(index), special)) index += 1
-    if (field.size > 0 && index == field.size) out.add(bytes, 0, field.size)
-    else out.quoted(bytes, 0, field.size, quote = '"', escape = '"')
-  }
-
-  private def isPlain(byte: Byte, special: String) =
-    !Ascii.isSpace(byte) && special.indexOf(byte.toInt) < 0
 }

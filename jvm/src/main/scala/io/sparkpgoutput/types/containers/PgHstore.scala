@@ -111,14 +111,10 @@ final class HstoreReader(encoding: TextEncoding) {
 
   /** Appends a text without its quotes and escapes and returns the position after it. */
   private def quoted(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Int = {
-    var at = literal("\"", bytes, from, to)
-    while (at < to && bytes(at) != '"') {
-      if (bytes(at) == '\\') at += 1
-      if (at == to) throw malformed
-      out.add(bytes(at).toInt)
-      at += 1
-    }
-    literal("\"", bytes, at, to)
+    if (from >= to || bytes(from) != '"') throw malformed
+    val end = out.unquoted(bytes, from, to, doubled = false)
+    if (end < 0) throw malformed
+    end
   }
 
   private def checked(): StringMapWriter = {

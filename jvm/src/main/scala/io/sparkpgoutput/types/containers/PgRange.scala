@@ -34,11 +34,12 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
 
     val bound = subtype.printer(options)
     val text = new TextBuffer
+    val special = Ascii.spaceOr("\"\\()[],")
 
     def printBound(reader: BinaryReader, out: TextBuffer): Unit = {
       text.clear()
       reader.print(bound, text)
-      TextField.print(text, "\"\\()[],", out)
+      out.quotedIfNeeded(text, special, escape = '"')
     }
 
     Printer.of(name) { (reader, out) =>
