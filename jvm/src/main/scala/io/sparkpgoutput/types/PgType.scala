@@ -28,12 +28,6 @@ abstract class PgType(val name: String) {
   /** The Spark type that values have unless the user asks for another one. */
   def sparkType(modifier: Int): DataType = StringType
 
-  /**
-   * Returns whether text of an unknown type is read as text of this type, if the user asks for the Spark
-   * type `target`.
-   */
-  def readsUnknown(target: DataType): Boolean = false
-
   /** Reads values as a Spark type other than STRING; None if that is not possible. */
   protected def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
 

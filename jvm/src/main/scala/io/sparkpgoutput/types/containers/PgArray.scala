@@ -20,9 +20,6 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
   override def sparkType(modifier: Int): DataType = ArrayType(element.sparkType(modifier))
 
-  override def readsUnknown(target: DataType): Boolean =
-    !element.isKnown && target.isInstanceOf[ArrayType]
-
   override protected def variantType: DataType = VariantType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =

@@ -17,8 +17,6 @@ import io.sparkpgoutput.types._
  * @see `record_out`, `record_send`
  */
 final class PgComposite(types: TypeLookup) extends PgType(PgComposite.Name) {
-  override def readsUnknown(target: DataType): Boolean = target.isInstanceOf[StructType]
-
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
       case struct: StructType if struct.forall(_.nullable) =>

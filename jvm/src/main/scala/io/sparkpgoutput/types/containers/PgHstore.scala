@@ -13,8 +13,6 @@ import io.sparkpgoutput.types._
 object PgHstore extends PgType("hstore") {
   override def sparkType(modifier: Int): DataType = MapType(StringType, StringType)
 
-  override def readsUnknown(target: DataType): Boolean = target.isInstanceOf[MapType]
-
   override protected def variantType: DataType = StringType
 
   override protected def conversion(

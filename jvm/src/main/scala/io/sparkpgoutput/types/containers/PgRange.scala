@@ -14,11 +14,6 @@ import io.sparkpgoutput.types._
  * @see `range_out`, `range_send`
  */
 final class PgRange(name: String, subtype: PgType) extends PgType(name) {
-  override def readsUnknown(target: DataType): Boolean = target match {
-    case struct: StructType => !subtype.isKnown && PgRange.isRange(struct)
-    case _                  => false
-  }
-
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
       case struct: StructType if PgRange.isRange(struct) =>

@@ -18,7 +18,6 @@ import io.sparkpgoutput.types.numbers.{LongConversion, LongReader}
 final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   override def modifierText(modifier: Int): String = s"($modifier)"
   override def sparkType(modifier: Int): DataType = if (zoned) TimestampType else TimestampNTZType
-  override def readsUnknown(target: DataType): Boolean = target == sparkType(-1)
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == TimestampType || target == TimestampNTZType) {
@@ -84,7 +83,6 @@ object PgTimestamp {
  */
 object PgDate extends PgType("date") {
   override def sparkType(modifier: Int): DataType = DateType
-  override def readsUnknown(target: DataType): Boolean = target == DateType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == DateType)(

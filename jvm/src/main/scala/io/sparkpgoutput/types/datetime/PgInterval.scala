@@ -15,9 +15,6 @@ object PgInterval extends PgType("interval") {
     if (precision == FullPrecision) "" else s"($precision)"
   }
 
-  override def readsUnknown(target: DataType): Boolean =
-    target.isInstanceOf[YearMonthIntervalType] || target.isInstanceOf[DayTimeIntervalType]
-
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option(target match {
       case months: YearMonthIntervalType =>

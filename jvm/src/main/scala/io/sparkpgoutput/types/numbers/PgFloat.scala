@@ -17,7 +17,6 @@ final class PgFloat private (
   private val isFloat4 = default == FloatType
 
   override def sparkType(modifier: Int): DataType = default
-  override def readsUnknown(target: DataType): Boolean = target == default
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == default || target == DoubleType)(new FloatConversion)

@@ -14,9 +14,6 @@ final class PgInteger(
 ) extends PgType(name) {
   override def sparkType(modifier: Int): DataType = default
 
-  override def readsUnknown(target: DataType): Boolean =
-    signed && (target == default || target == ByteType && default == ShortType)
-
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     NumberConversion.of(reader, target)
 
