@@ -29,7 +29,7 @@ abstract class PgType(val name: String) {
   def sparkType(modifier: Int): DataType = StringType
 
   /** Reads values as a Spark type other than STRING; None if that is not possible. */
-  protected def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
+  def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
 
   /** Prints binary values. */
   def printer(options: ConversionOptions): Printer
@@ -98,10 +98,7 @@ final class PgUnknown(oid: Long, types: TypeLookup)
 
   override def describe(modifier: Int): String = s"type with oid $oid"
 
-  override protected def conversion(
-      target: DataType,
-      options: ConversionOptions
-  ): Option[Conversion] =
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     types.ofUnknown(target).flatMap(_.to(target, options)).map { conversion =>
       new Conversion {
         override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =

@@ -15,13 +15,11 @@ object PgHstore extends PgType("hstore") {
 
   override protected def variantType: DataType = StringType
 
-  override protected def conversion(
-      target: DataType,
-      options: ConversionOptions
-  ): Option[Conversion] = target match {
-    case MapType(StringType, StringType, true) => Some(new HstoreConversion(options))
-    case _                                     => None
-  }
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    target match {
+      case MapType(StringType, StringType, true) => Some(new HstoreConversion(options))
+      case _                                     => None
+    }
 
   override def printer(options: ConversionOptions): Printer = {
     val reader = new HstoreReader(options.encoding)
