@@ -83,14 +83,11 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
       reader.start(bytes, from, to)
       slots.open(out)
       val flags = readFlags(reader)
-      if ((flags & EmptyFlag) != 0) writeEmpty()
-      else {
-        readBound(flags, NoLowerFlag, lower, Lower)
-        readBound(flags, NoUpperFlag, upper, Upper)
-        slots(LowerInclusive).write((flags & LowerInclusiveFlag) != 0)
-        slots(UpperInclusive).write((flags & UpperInclusiveFlag) != 0)
-        slots(Empty).write(false)
-      }
+      readBound(flags, NoLowerFlag, lower, Lower)
+      readBound(flags, NoUpperFlag, upper, Upper)
+      slots(LowerInclusive).write((flags & LowerInclusiveFlag) != 0)
+      slots(UpperInclusive).write((flags & UpperInclusiveFlag) != 0)
+      slots(Empty).write((flags & EmptyFlag) != 0)
       reader.finish()
       slots.close(out)
     }
@@ -111,14 +108,14 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
     }
   }
 
-  /** Reads the flags. A missing bound cannot be inclusive. */
+  /** Reads the flags. A missing bound cannot be inclusive, and an empty range has no bounds. */
   private def readFlags(reader: BinaryReader): Int = {
     val flags = reader.uint8()
     val contradict =
       (flags & NoLowerFlag) != 0 && (flags & LowerInclusiveFlag) != 0 ||
         (flags & NoUpperFlag) != 0 && (flags & UpperInclusiveFlag) != 0
     if ((flags & ~AllFlags) != 0 || contradict) throw malformed
-    flags
+    if ((flags & EmptyFlag) != 0) EmptyFlag | NoLowerFlag | NoUpperFlag else flags
   }
 
   private def malformed = InvalidValue.malformed(name)
