@@ -33,10 +33,7 @@ final class PgFloat private (
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      val bits = readBits(bytes, from, to)
-      val value =
-        if (isFloat4) java.lang.Float.intBitsToFloat(bits.toInt).toDouble
-        else java.lang.Double.longBitsToDouble(bits)
+      val value = format.fromBits(readBits(bytes, from, to))
       // A server has several NaNs: infinity - infinity has other bits than 'NaN'.
       out.write(if (value.isNaN) Double.NaN else value)
     }
@@ -91,7 +88,7 @@ sealed abstract class IeeeFormat(
   private val precisionMask = -1L >>> (mantissaBits + 3)
 
   /** The number with these bits, as a Double. */
-  protected def fromBits(bits: Long): Double
+  def fromBits(bits: Long): Double
 
   /** Returns the number that is nearest to the one in a text. */
   protected def parse(text: String): Double
@@ -155,7 +152,7 @@ object IeeeFormat {
 
   /** float4 and FLOAT. */
   object Binary32 extends IeeeFormat(23, 8, -64, 38, -17, 10) {
-    override protected def fromBits(bits: Long): Double =
+    override def fromBits(bits: Long): Double =
       java.lang.Float.intBitsToFloat(bits.toInt).toDouble
 
     override protected def parse(text: String): Double = java.lang.Float.parseFloat(text).toDouble
@@ -165,7 +162,7 @@ object IeeeFormat {
   object Binary64 extends IeeeFormat(52, 11, -342, 308, -4, 23) {
     private val exactPowers = Array.iterate(1.0, 23)(_ * 10)
 
-    override protected def fromBits(bits: Long): Double = java.lang.Double.longBitsToDouble(bits)
+    override def fromBits(bits: Long): Double = java.lang.Double.longBitsToDouble(bits)
     override protected def parse(text: String): Double = java.lang.Double.parseDouble(text)
 
     /** If the significand and the power of ten are exact, one operation of the processor rounds correctly (Clinger). */
