@@ -17,13 +17,13 @@ object PgHstore extends PgType("hstore") {
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
-      case MapType(StringType, StringType, true) => Some(new HstoreConversion(options))
+      case MapType(StringType, StringType, true) => Some(new HstoreConversion(options.encoding))
       case _                                     => None
     }
 
   override def printer(options: ConversionOptions): Printer = {
-    val reader = new HstoreReader(options.encoding)
-    (bytes, from, to, out) => print(reader.fromBinary(bytes, from, to), out)
+    val conversion = new HstoreConversion(options.encoding)
+    (bytes, from, to, out) => print(conversion.readBinary(bytes, from, to), out)
   }
 
   private def print(pairs: StringMapWriter, out: TextBuffer): Unit = {
@@ -45,25 +45,20 @@ object PgHstore extends PgType("hstore") {
     out.quoted(strings.text.bytes, strings.from(index), strings.to(index), '"', escape = '\\')
 }
 
-/** Reads hstore as MAP. */
-final private class HstoreConversion(options: ConversionOptions) extends Conversion {
-  private val reader = new HstoreReader(options.encoding)
-
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    reader.fromText(bytes, from, to).write(out)
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    reader.fromBinary(bytes, from, to).write(out)
-}
-
-/** Reads the pairs of an hstore. The pairs of the next value overwrite them. */
-final class HstoreReader(encoding: TextEncoding) {
+/** Reads hstore as MAP. The pairs of the next value overwrite those of the last one. */
+final private class HstoreConversion(encoding: TextEncoding) extends Conversion {
   private val binary = new BinaryReader(PgHstore.name)
   private val text = new EncodedText(encoding)
   private val pairs = new StringMapWriter
 
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    readText(bytes, from, to).write(out)
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    readBinary(bytes, from, to).write(out)
+
   /** Reads int32 number of pairs; for each key and value int32 size, which is -1 for NULL, and text. */
-  def fromBinary(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
+  def readBinary(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
     binary.start(bytes, from, to)
     pairs.clear()
     val count = binary.count(leastBytes = 8)
@@ -83,7 +78,7 @@ final class HstoreReader(encoding: TextEncoding) {
   }
 
   /** Reads `"key"=>"value", "key"=>NULL`, where a backslash precedes each quote and backslash. */
-  def fromText(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
+  private def readText(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
     pairs.clear()
     var at = from
     while (at < to) {
