@@ -70,13 +70,9 @@ object PgTsVector extends PgType("tsvector") {
     if (count > 0) out.add(':')
     out.list(count, ',') {
       val position = binary.uint16()
+      val weight = position >> 14
       out.number(position & 0x3fffL)
-      position >> 14 match {
-        case 3 => out.add('A')
-        case 2 => out.add('B')
-        case 1 => out.add('C')
-        case _ => // a server does not print D
-      }
+      if (weight > 0) out.add('D' - weight) // a server does not print D
     }
   }
 }
@@ -134,10 +130,7 @@ object PgTsQuery extends PgType("tsquery") {
     lexeme.print(binary, text)
     if (isPrefix || weights != 0) text.add(':')
     if (isPrefix) text.add('*')
-    if ((weights & 8) != 0) text.add('A')
-    if ((weights & 4) != 0) text.add('B')
-    if ((weights & 2) != 0) text.add('C')
-    if ((weights & 1) != 0) text.add('D')
+    (3 to 0 by -1).foreach(weight => if ((weights & 1 << weight) != 0) text.add('D' - weight))
     text.toString
   }
 
