@@ -24,9 +24,10 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
-      case array: ArrayType if PgArray.takesNulls(array) =>
+      // The elements of any array in PostgreSQL can be NULL.
+      case array: ArrayType if PgArray.innermost(array).containsNull =>
         element
-          .to(PgArray.leaf(array), options)
+          .to(PgArray.innermost(array).elementType, options)
           .map(new ArrayConversion(array, _, options.isOfKey))
       case VariantType if element.isKnown =>
         Some(new ArrayVariant(element.variantValue(options)))
@@ -114,7 +115,7 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
     private def otherDepth(elements: ArrayElements) = {
       val fitting =
-        (1 to elements.dimensions).foldLeft(PgArray.leaf(target))((inner, _) => ArrayType(inner))
+        (1 to elements.dimensions).foldLeft(elementTypes(depth - 1))((inner, _) => ArrayType(inner))
       new InvalidValue(
         s"has ${elements.dimensions} dimensions, ${target.sql} takes $depth",
         s"use ${fitting.sql}"
@@ -204,15 +205,9 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
 object PgArray {
 
-  /** Returns the type of the innermost elements. */
-  def leaf(array: ArrayType): DataType = array.elementType match {
-    case nested: ArrayType => leaf(nested)
-    case other             => other
-  }
-
-  /** Whether the innermost elements can be NULL, as the elements of any array in PostgreSQL can. */
-  private def takesNulls(array: ArrayType): Boolean = array.elementType match {
-    case nested: ArrayType => takesNulls(nested)
-    case _                 => array.containsNull
+  /** Returns the innermost of nested arrays. */
+  private def innermost(array: ArrayType): ArrayType = array.elementType match {
+    case nested: ArrayType => innermost(nested)
+    case _                 => array
   }
 }
