@@ -2,6 +2,8 @@ package io.sparkpgoutput.types
 
 import org.apache.spark.sql.types.{BinaryType, DataType, StringType}
 
+import io.sparkpgoutput.protocol.BigEndian
+
 /**
  * A type of PostgreSQL, and the Spark types that its values can be read as.
  *
@@ -33,6 +35,12 @@ abstract class PgType(val name: String) {
 
   /** Prints binary values. */
   def printer(options: ConversionOptions): Printer
+
+  /** Reads a binary value of eight bytes. */
+  final protected def int64(bytes: Array[Byte], from: Int, to: Int): Long = {
+    InvalidValue.requireSize(name, to - from, 8)
+    BigEndian.int64(bytes, from)
+  }
 
   /** Reads values as a Spark type; None if that is not possible. */
   final def to(target: DataType, options: ConversionOptions): Option[Conversion] = target match {

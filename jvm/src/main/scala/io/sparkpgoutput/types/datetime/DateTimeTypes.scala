@@ -59,8 +59,7 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   }
 
   private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
-    InvalidValue.requireSize(name, to - from, 8)
-    val value = BigEndian.int64(bytes, from)
+    val value = int64(bytes, from, to)
     val isInfinite = value == InfiniteValue.Begin || value == InfiniteValue.End
     if (!isInfinite && !DateTimeRange.hasTimestamp(value)) throw InvalidValue.malformed(name)
     value
