@@ -88,18 +88,15 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   final private val FirstSize = 256
   private val ordinals = rowSchema.required.toArray
   private val writer = new UnsafeRowWriter(ordinals.length, FirstSize)
-  private val readers: Array[CellReader] =
-    rowSchema.conversions(typeIds).fold(
-      problem =>
-        throw new PgOutputException("PGOUTPUT_SCHEMA_MISMATCH.CONVERSIONS", "problem" -> problem),
-      readersOf
-    )
-
-  private def readersOf(conversions: Seq[Conversion]): Array[CellReader] =
-    ordinals.zip(conversions).zip(ValueWriter.all(writer, rowType)).map {
-      case ((ordinal, conversion), out) =>
-        new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, out)
-    }
+  private val readers: Array[CellReader] = rowSchema.conversions(typeIds) match {
+    case Left(problem) =>
+      throw new PgOutputException("PGOUTPUT_SCHEMA_MISMATCH.CONVERSIONS", "problem" -> problem)
+    case Right(conversions) =>
+      ordinals.zip(conversions).zip(ValueWriter.all(writer, rowType)).map {
+        case ((ordinal, conversion), out) =>
+          new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, out)
+      }
+  }
 
   /**
    * Reads a tuple. The next row overwrites this one.
