@@ -1,5 +1,6 @@
 package io.sparkpgoutput.rows
 
+import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -41,11 +42,17 @@ final case class RowSchema(
     }
   }
 
-  /** The type ids of a tuple whose types are all unknown. */
-  def unknown: Seq[Long] = Seq.fill(schema.length)(0L)
+  /** The oids in an array of type_ids, 0 for NULL. If the array is NULL, no type is known. */
+  def oids(typeIds: ArrayData): Array[Long] =
+    if (typeIds == null) new Array[Long](schema.length)
+    else Array.tabulate(typeIds.numElements())(RowSchema.oid(typeIds, _))
 }
 
 object RowSchema {
+
+  /** The oid at an index, 0 for NULL. */
+  def oid(typeIds: ArrayData, index: Int): Long =
+    if (typeIds.isNullAt(index)) 0L else typeIds.getLong(index)
 
   /** Formats a number of columns for error messages. */
   def columns(number: Int): String = s"$number ${if (number == 1) "column" else "columns"}"

@@ -23,7 +23,7 @@ final class TupleReader(rowSchema: RowSchema) {
   private val structCells = new DecodedTuple
   private val messageCells = new EncodedTuple
   private val converters = mutable.HashMap.empty[Seq[Long], RowConverter]
-  private lazy val untyped = new RowConverter(rowSchema, rowSchema.unknown)
+  private lazy val untyped = new RowConverter(rowSchema, rowSchema.oids(null).toSeq)
 
   /** The oids that came last, and the converter of tuples with these. Null before the first. */
   private var lastIds: Array[Long] = _
@@ -50,7 +50,7 @@ final class TupleReader(rowSchema: RowSchema) {
     if (typeIds == null) untyped
     else {
       if (last == null || !isLast(typeIds)) {
-        val ids = TupleReader.oids(typeIds)
+        val ids = rowSchema.oids(typeIds)
         if (converters.size >= TupleReader.MostConverters) converters.clear()
         // If there is no converter, this throws, and the last one stays.
         last = converters
@@ -65,23 +65,16 @@ final class TupleReader(rowSchema: RowSchema) {
     var index = 0
     while (
       index < count && count == lastIds.length &&
-      TupleReader.oid(typeIds, index) == lastIds(index)
+      RowSchema.oid(typeIds, index) == lastIds(index)
     ) index += 1
     index == count && count == lastIds.length
   }
 }
 
-object TupleReader {
+private object TupleReader {
 
   /** The most converters that are kept. */
   private val MostConverters = 1000
-
-  /** Returns the oids, with 0 for NULL. */
-  def oids(typeIds: ArrayData): Array[Long] =
-    Array.tabulate(typeIds.numElements())(oid(typeIds, _))
-
-  private def oid(typeIds: ArrayData, index: Int): Long =
-    if (typeIds.isNullAt(index)) 0L else typeIds.getLong(index)
 }
 
 /**
@@ -95,18 +88,15 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   final private val FirstSize = 256
   private val ordinals = rowSchema.required.toArray
   private val writer = new UnsafeRowWriter(ordinals.length, FirstSize)
-  private val readers: Array[CellReader] =
-    rowSchema.conversions(typeIds).fold(
-      problem =>
-        throw new PgOutputException("PGOUTPUT_SCHEMA_MISMATCH.CONVERSIONS", "problem" -> problem),
-      readersOf
-    )
-
-  private def readersOf(conversions: Seq[Conversion]): Array[CellReader] =
-    ordinals.zip(conversions).zip(ValueWriter.all(writer, rowType)).map {
-      case ((ordinal, conversion), out) =>
-        new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, out)
-    }
+  private val readers: Array[CellReader] = rowSchema.conversions(typeIds) match {
+    case Left(problem) =>
+      throw new PgOutputException("PGOUTPUT_SCHEMA_MISMATCH.CONVERSIONS", "problem" -> problem)
+    case Right(conversions) =>
+      ordinals.zip(conversions).zip(ValueWriter.all(writer, rowType)).map {
+        case ((ordinal, conversion), out) =>
+          new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, out)
+      }
+  }
 
   /**
    * Reads a tuple. The next row overwrites this one.

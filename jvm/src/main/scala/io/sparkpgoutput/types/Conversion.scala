@@ -149,9 +149,6 @@ object ValueWriter {
     }
 
   /** The size of an element in the fixed part of an array (`UnsafeArrayData`), in bytes. */
-  def elementSize(dataType: DataType): Int = dataType match {
-    case _: DecimalType                          => 8
-    case fixed if UnsafeRow.isFixedLength(fixed) => fixed.defaultSize
-    case _                                       => 8
-  }
+  def elementSize(dataType: DataType): Int =
+    if (UnsafeRow.isFixedLength(dataType)) dataType.defaultSize else 8
 }

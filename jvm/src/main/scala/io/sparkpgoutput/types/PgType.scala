@@ -2,6 +2,8 @@ package io.sparkpgoutput.types
 
 import org.apache.spark.sql.types.{BinaryType, DataType, StringType}
 
+import io.sparkpgoutput.protocol.BigEndian
+
 /**
  * A type of PostgreSQL, and the Spark types that its values can be read as.
  *
@@ -28,17 +30,17 @@ abstract class PgType(val name: String) {
   /** The Spark type that values have unless the user asks for another one. */
   def sparkType(modifier: Int): DataType = StringType
 
-  /**
-   * Returns whether text of an unknown type is read as text of this type, if the user asks for the Spark
-   * type `target`.
-   */
-  def readsUnknown(target: DataType): Boolean = false
-
   /** Reads values as a Spark type other than STRING; None if that is not possible. */
-  protected def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
+  def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
 
   /** Prints binary values. */
   def printer(options: ConversionOptions): Printer
+
+  /** Reads a binary value of eight bytes. */
+  final protected def int64(bytes: Array[Byte], from: Int, to: Int): Long = {
+    InvalidValue.requireSize(name, to - from, 8)
+    BigEndian.int64(bytes, from)
+  }
 
   /** Reads values as a Spark type; None if that is not possible. */
   final def to(target: DataType, options: ConversionOptions): Option[Conversion] = target match {
@@ -104,10 +106,7 @@ final class PgUnknown(oid: Long, types: TypeLookup)
 
   override def describe(modifier: Int): String = s"type with oid $oid"
 
-  override protected def conversion(
-      target: DataType,
-      options: ConversionOptions
-  ): Option[Conversion] =
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     types.ofUnknown(target).flatMap(_.to(target, options)).map { conversion =>
       new Conversion {
         override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =

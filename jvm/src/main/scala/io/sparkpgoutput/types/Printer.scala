@@ -176,6 +176,31 @@ final class TextBuffer {
     add(quote)
   }
 
+  /** Appends a text, in quotes if it is empty or has a byte that is true in `special`. */
+  def quotedIfNeeded(text: TextBuffer, special: Array[Boolean], escape: Char): Unit = {
+    val utf8 = text.bytes
+    var at = 0
+    while (at < text.size && !special(utf8(at) & 0xff)) at += 1
+    if (text.size > 0 && at == text.size) add(utf8, 0, text.size)
+    else quoted(utf8, 0, text.size, quote = '"', escape)
+  }
+
+  /**
+   * Appends the text between the quote at `from` and the next one, and returns the position after that. It
+   * is -1 if there is none. A backslash makes the next character an ordinary one.
+   *
+   * @param doubled whether two quotes are a quote in the text
+   */
+  def unquoted(utf8: Array[Byte], from: Int, to: Int, doubled: Boolean): Int = {
+    var at = from + 1
+    while (at < to && (utf8(at) != '"' || doubled && at + 1 < to && utf8(at + 1) == '"')) {
+      if (utf8(at) == '\\' || utf8(at) == '"') at += 1
+      if (at < to) add(utf8(at).toInt)
+      at += 1
+    }
+    if (at < to) at + 1 else -1
+  }
+
   /** Appends bytes as two hexadecimal digits each, in lower case. */
   def hex(bytes: Array[Byte], from: Int, to: Int): Unit = {
     reserve(2 * (to - from))

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.rows.CellReader
-import io.sparkpgoutput.types.containers.{KeyValueBuffer, StringMapWriter}
+import io.sparkpgoutput.types.containers.StringMapWriter
 import io.sparkpgoutput.types.{InvalidValue, ValueWriter, VariantValue}
 
 /**
@@ -206,28 +206,27 @@ final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWri
     relation.columns.map(column =>
       format.types.byOid(column.typeId).printer(format.options)
     ).toArray
-  private val pairs = new KeyValueBuffer
   private val map = new StringMapWriter
 
   override def writeNulls(): Unit = writer.setNull()
 
-  override protected def begin(): Unit = pairs.clear()
+  override protected def begin(): Unit = map.clear()
 
   override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
-    pairs.keys.add(names(column), 0, names(column).length)
+    map.keys.text.add(names(column), 0, names(column).length)
     val isNull = kind == 'n' || !addText(column, kind, tuple, position)
-    pairs.addPair(isNull)
+    map.addPair(isNull)
   }
 
   /** Adds the text of a value. Returns false if the value is not valid. */
   private def addText(column: Int, kind: Int, tuple: RowImage, position: Long): Boolean = {
     val cells = tuple.cells
     if (kind == 't') {
-      pairs.values.add(cells.bytes, cells.from, cells.to)
+      map.values.text.add(cells.bytes, cells.from, cells.to)
       true
     } else
       try {
-        printers(column).print(cells.bytes, cells.from, cells.to, pairs.values)
+        printers(column).print(cells.bytes, cells.from, cells.to, map.values.text)
         true
       } catch {
         case _: InvalidValue if !format.failFast => false
@@ -237,7 +236,7 @@ final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWri
       }
   }
 
-  override protected def end(position: Long): Unit = map.write(pairs, writer)
+  override protected def end(position: Long): Unit = map.write(writer)
 }
 
 /**

@@ -54,7 +54,7 @@ case class ReadTuple(tuple: Expression, typeIds: Expression, rowSchema: RowSchem
 
   /** The oids that are the same in each row; None if a column has them. */
   def constantTypeIds: Option[Seq[Long]] =
-    Option.when(typeIds.foldable)(ReadTuple.oids(typeIds.eval(), rowSchema))
+    Option.when(typeIds.foldable)(rowSchema.oids(typeIds.eval().asInstanceOf[ArrayData]).toSeq)
 
   override def newReader(): TupleReader = new TupleReader(rowSchema)
 
@@ -86,15 +86,6 @@ case class ReadTuple(tuple: Expression, typeIds: Expression, rowSchema: RowSchem
       tuple: Expression,
       typeIds: Expression
   ): ReadTuple = copy(tuple, typeIds)
-}
-
-object ReadTuple {
-
-  /** The oids in the value of constant type_ids, 0 for each that is not known. */
-  def oids(typeIds: Any, rowSchema: RowSchema): Seq[Long] = typeIds match {
-    case ids: ArrayData => TupleReader.oids(ids).toSeq
-    case _              => rowSchema.unknown
-  }
 }
 
 /**

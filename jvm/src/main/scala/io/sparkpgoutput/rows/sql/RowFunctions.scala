@@ -3,7 +3,7 @@ package io.sparkpgoutput.rows.sql
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke
 import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, Literal}
-import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.catalyst.util.{ArrayData, DateTimeUtils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -94,7 +94,8 @@ object RowFunctions {
     )
     for {
       constant <- ConstantArgument.value(ids)
-      problem <- rowSchema.conversions(ReadTuple.oids(constant, rowSchema)).left.toOption
+      oids = rowSchema.oids(constant.asInstanceOf[ArrayData])
+      problem <- rowSchema.conversions(oids.toSeq).left.toOption
     } throw call.refused(problem)
     ReadTuple(tuple, ids, rowSchema)
   }

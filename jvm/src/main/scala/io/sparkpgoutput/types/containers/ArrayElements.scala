@@ -102,12 +102,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
     to = at - 1
     if (escaped) {
       unescaped.clear()
-      var index = from
-      while (index < to) {
-        if (text(index) == '\\') index += 1
-        unescaped.add(text(index).toInt)
-        index += 1
-      }
+      unescaped.unquoted(text, from - 1, end, doubled = false)
       bytes = unescaped.bytes
       from = 0
       to = unescaped.size

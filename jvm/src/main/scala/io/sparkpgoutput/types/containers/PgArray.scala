@@ -6,17 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, Uns
 import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
 import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 
-import io.sparkpgoutput.types.{
-  Ascii,
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter,
-  VariantValue
-}
+import io.sparkpgoutput.types._
 
 /**
  * Arrays. They are an ARRAY whose elements can be NULL, nested once for each dimension, or a VARIANT.
@@ -30,224 +20,194 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
   override def sparkType(modifier: Int): DataType = ArrayType(element.sparkType(modifier))
 
-  override def readsUnknown(target: DataType): Boolean =
-    !element.isKnown && target.isInstanceOf[ArrayType]
-
   override protected def variantType: DataType = VariantType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
-      case array: ArrayType if PgArray.takesNulls(array) =>
+      // The elements of any array in PostgreSQL can be NULL.
+      case array: ArrayType if PgArray.innermost(array).containsNull =>
         element
-          .to(PgArray.leaf(array), options)
-          .map(new ArrayConversion(array, text, binary, _, options.isOfKey))
+          .to(PgArray.innermost(array).elementType, options)
+          .map(new ArrayConversion(array, _, options.isOfKey))
       case VariantType if element.isKnown =>
-        Some(new ArrayVariant(text, binary, element.variantValue(options)))
+        Some(new ArrayVariant(element.variantValue(options)))
       case _ => None
     }
 
   override def printer(options: ConversionOptions): Printer =
-    new ArrayPrinter(element.delimiter, binary, element.printer(options))
+    new ArrayPrinter(element.printer(options))
 
-  private def text = new TextArrayElements(name, element.delimiter)
-  private def binary = new BinaryArrayElements(name, elementOid)
+  /** Reads arrays of both formats by way of their elements. */
+  abstract private class ArrayElementsConversion extends Conversion {
+    private val text = new TextArrayElements(name, element.delimiter)
+    private val binary = new BinaryArrayElements(name, elementOid)
+
+    /** Writes the array that `elements` has started. */
+    protected def write(elements: ArrayElements, out: ValueWriter): Unit
+
+    override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      text.start(bytes, from, to)
+      write(text, out)
+    }
+
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      binary.start(bytes, from, to)
+      write(binary, out)
+    }
+  }
+
+  /**
+   * Reads arrays as ARRAY, nested once for each dimension.
+   *
+   * @param isOfKey whether arrays that differ only in their lower bounds must not become equal
+   */
+  final private class ArrayConversion(target: ArrayType, leaf: Conversion, isOfKey: Boolean)
+      extends ArrayElementsConversion {
+
+    /** The element types of the nested arrays, from the outermost to the innermost. */
+    private val elementTypes: Array[DataType] = List.unfold[DataType, DataType](target) {
+      case array: ArrayType => Some((array.elementType, array.elementType))
+      case _                => None
+    }.toArray
+    private val depth = elementTypes.length
+    private val writers = new Array[UnsafeArrayWriter](depth)
+    private var slot: ValueWriter = _
+    private var parent: UnsafeWriter = _
+
+    override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
+      if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
+      if (isOfKey && elements.hasOtherBounds) throw otherBounds
+      if (out.writer ne parent) prepare(out.writer)
+      val start = parent.cursor
+      if (elements.dimensions == 0) writers(0).initialize(0) else writeDimension(0, elements)
+      parent.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
+    }
+
+    private def prepare(parent: UnsafeWriter): Unit = {
+      this.parent = parent
+      elementTypes.indices.foreach { dimension =>
+        writers(dimension) =
+          new UnsafeArrayWriter(parent, ValueWriter.elementSize(elementTypes(dimension)))
+      }
+      slot = new ValueWriter(writers(depth - 1), elementTypes(depth - 1), 0)
+    }
+
+    private def writeDimension(dimension: Int, elements: ArrayElements): Unit = {
+      val writer = writers(dimension)
+      val size = elements.sizes(dimension)
+      writer.initialize(size)
+      var index = 0
+      while (index < size) {
+        if (dimension == depth - 1) {
+          slot.ordinal = index
+          if (elements.next()) elements.convert(leaf, slot) else slot.setNull()
+        } else {
+          val start = writer.cursor
+          writeDimension(dimension + 1, elements)
+          writer.setOffsetAndSizeFromPreviousCursor(index, start)
+        }
+        index += 1
+      }
+    }
+
+    private def otherBounds =
+      new InvalidValue("is a part of a key and does not begin with the index 1", "use STRING")
+
+    private def otherDepth(elements: ArrayElements) = {
+      val fitting =
+        (1 to elements.dimensions).foldLeft(elementTypes(depth - 1))((inner, _) => ArrayType(inner))
+      new InvalidValue(
+        s"has ${elements.dimensions} dimensions, ${target.sql} takes $depth",
+        s"use ${fitting.sql}"
+      )
+    }
+  }
+
+  /** Reads arrays of any dimensions as VARIANT. */
+  final private class ArrayVariant(leaf: VariantValue) extends ArrayElementsConversion {
+    override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
+      val builder = new VariantBuilder(false)
+      try
+        if (elements.dimensions > 0) appendDimension(0, elements, builder)
+        else builder.finishWritingArray(builder.getWritePos, new ArrayList[Integer])
+      catch { case _: VariantSizeLimitException => throw VariantValue.tooLarge }
+      out.write(VariantValue.of(builder))
+    }
+
+    private def appendDimension(
+        dimension: Int,
+        elements: ArrayElements,
+        builder: VariantBuilder
+    ): Unit = {
+      val start = builder.getWritePos
+      val offsets = new ArrayList[Integer]
+      var index = 0
+      while (index < elements.sizes(dimension)) {
+        offsets.add(builder.getWritePos - start)
+        if (dimension + 1 < elements.dimensions) appendDimension(dimension + 1, elements, builder)
+        else if (elements.next()) leaf.append(elements.convert(_, _), builder)
+        else builder.appendNull()
+        index += 1
+      }
+      builder.finishWritingArray(start, offsets)
+    }
+  }
+
+  /** Prints arrays as `array_out` does. */
+  final private class ArrayPrinter(leaf: Printer) extends Printer {
+    private val elements = new BinaryArrayElements(name, elementOid)
+    private val text = new TextBuffer
+    private val delimiter = element.delimiter
+    private val special = Ascii.spaceOr(s"\"\\{}$delimiter")
+
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      elements.start(bytes, from, to)
+      if (elements.dimensions == 0) out.add("{}")
+      else {
+        if (elements.hasOtherBounds) printBounds(out)
+        printDimension(0, out)
+      }
+    }
+
+    private def printBounds(out: TextBuffer): Unit = {
+      (0 until elements.dimensions).foreach { dimension =>
+        val first = elements.lowerBounds(dimension).toLong
+        out.add('[')
+        out.number(first)
+        out.add(':')
+        out.number(first + elements.sizes(dimension) - 1)
+        out.add(']')
+      }
+      out.add('=')
+    }
+
+    private def printDimension(dimension: Int, out: TextBuffer): Unit = {
+      out.add('{')
+      var index = 0
+      while (index < elements.sizes(dimension)) {
+        if (index > 0) out.add(delimiter)
+        if (dimension + 1 < elements.dimensions) printDimension(dimension + 1, out)
+        else if (elements.next()) printElement(out)
+        else out.add("NULL")
+        index += 1
+      }
+      out.add('}')
+    }
+
+    private def printElement(out: TextBuffer): Unit = {
+      text.clear()
+      leaf.print(elements.bytes, elements.from, elements.to, text)
+      if (Ascii.isNull(text.bytes, 0, text.size)) out.quoted(text.bytes, 0, text.size, '"', '\\')
+      else out.quotedIfNeeded(text, special, escape = '\\')
+    }
+  }
 }
 
 object PgArray {
 
-  /** Returns the type of the innermost elements. */
-  def leaf(array: ArrayType): DataType = array.elementType match {
-    case nested: ArrayType => leaf(nested)
-    case other             => other
+  /** Returns the innermost of nested arrays. */
+  private def innermost(array: ArrayType): ArrayType = array.elementType match {
+    case nested: ArrayType => innermost(nested)
+    case _                 => array
   }
-
-  /** Whether the innermost elements can be NULL, as the elements of any array in PostgreSQL can. */
-  private def takesNulls(array: ArrayType): Boolean = array.elementType match {
-    case nested: ArrayType => takesNulls(nested)
-    case _                 => array.containsNull
-  }
-}
-
-/** Reads arrays of both formats by way of their elements. */
-abstract class ArrayElementsConversion(text: ArrayElements, binary: ArrayElements)
-    extends Conversion {
-
-  /** Writes the array that `elements` has started. */
-  protected def write(elements: ArrayElements, out: ValueWriter): Unit
-
-  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    text.start(bytes, from, to)
-    write(text, out)
-  }
-
-  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    binary.start(bytes, from, to)
-    write(binary, out)
-  }
-}
-
-/**
- * Reads arrays as ARRAY, nested once for each dimension.
- *
- * @param isOfKey whether arrays that differ only in their lower bounds must not become equal
- */
-final class ArrayConversion(
-    target: ArrayType,
-    text: ArrayElements,
-    binary: ArrayElements,
-    element: Conversion,
-    isOfKey: Boolean
-) extends ArrayElementsConversion(text, binary) {
-
-  /** The element types of the nested arrays, from the outermost to the innermost. */
-  private val elementTypes: Array[DataType] = List.unfold[DataType, DataType](target) {
-    case array: ArrayType => Some((array.elementType, array.elementType))
-    case _                => None
-  }.toArray
-  private val depth = elementTypes.length
-  private val writers = new Array[UnsafeArrayWriter](depth)
-  private var slot: ValueWriter = _
-  private var parent: UnsafeWriter = _
-
-  override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
-    if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
-    if (isOfKey && elements.hasOtherBounds)
-      throw new InvalidValue("is a part of a key and does not begin with the index 1", "use STRING")
-    if (out.writer ne parent) prepare(out.writer)
-    val start = parent.cursor
-    if (elements.dimensions == 0) writers(0).initialize(0) else writeDimension(0, elements)
-    parent.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
-  }
-
-  private def prepare(parent: UnsafeWriter): Unit = {
-    this.parent = parent
-    elementTypes.indices.foreach { dimension =>
-      writers(dimension) =
-        new UnsafeArrayWriter(parent, ValueWriter.elementSize(elementTypes(dimension)))
-    }
-    slot = new ValueWriter(writers(depth - 1), elementTypes(depth - 1), 0)
-  }
-
-  private def writeDimension(dimension: Int, elements: ArrayElements): Unit = {
-    val writer = writers(dimension)
-    val size = elements.sizes(dimension)
-    writer.initialize(size)
-    var index = 0
-    while (index < size) {
-      if (dimension == depth - 1) {
-        slot.ordinal = index
-        if (elements.next()) elements.convert(element, slot) else slot.setNull()
-      } else {
-        val start = writer.cursor
-        writeDimension(dimension + 1, elements)
-        writer.setOffsetAndSizeFromPreviousCursor(index, start)
-      }
-      index += 1
-    }
-  }
-
-  private def otherDepth(elements: ArrayElements) = {
-    val leaf: DataType = elementTypes(depth - 1)
-    val fitting = (1 to elements.dimensions).foldLeft(leaf)((inner, _) => ArrayType(inner))
-    new InvalidValue(
-      s"has ${elements.dimensions} dimensions, ${target.sql} takes $depth",
-      s"use ${fitting.sql}"
-    )
-  }
-}
-
-/** Reads arrays of any dimensions as VARIANT. */
-final class ArrayVariant(
-    text: ArrayElements,
-    binary: ArrayElements,
-    element: VariantValue
-) extends ArrayElementsConversion(text, binary) {
-  override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
-    val builder = new VariantBuilder(false)
-    try
-      if (elements.dimensions > 0) appendDimension(0, elements, builder)
-      else builder.finishWritingArray(builder.getWritePos, new ArrayList[Integer])
-    catch { case _: VariantSizeLimitException => throw VariantValue.tooLarge }
-    out.write(VariantValue.of(builder))
-  }
-
-  private def appendDimension(
-      dimension: Int,
-      elements: ArrayElements,
-      builder: VariantBuilder
-  ): Unit = {
-    val start = builder.getWritePos
-    val offsets = new ArrayList[Integer]
-    var index = 0
-    while (index < elements.sizes(dimension)) {
-      offsets.add(builder.getWritePos - start)
-      if (dimension + 1 < elements.dimensions) appendDimension(dimension + 1, elements, builder)
-      else if (elements.next()) element.append(elements.convert(_, _), builder)
-      else builder.appendNull()
-      index += 1
-    }
-    builder.finishWritingArray(start, offsets)
-  }
-}
-
-/** Prints arrays as `array_out` does. */
-final class ArrayPrinter(
-    delimiter: Char,
-    elements: ArrayElements,
-    element: Printer
-) extends Printer {
-  private val text = new TextBuffer
-
-  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-    elements.start(bytes, from, to)
-    if (elements.dimensions == 0) out.add("{}")
-    else {
-      if (elements.hasOtherBounds) printBounds(out)
-      printDimension(0, out)
-    }
-  }
-
-  private def printBounds(out: TextBuffer): Unit = {
-    (0 until elements.dimensions).foreach { dimension =>
-      val first = elements.lowerBounds(dimension).toLong
-      out.add('[')
-      out.number(first)
-      out.add(':')
-      out.number(first + elements.sizes(dimension) - 1)
-      out.add(']')
-    }
-    out.add('=')
-  }
-
-  private def printDimension(dimension: Int, out: TextBuffer): Unit = {
-    out.add('{')
-    var index = 0
-    while (index < elements.sizes(dimension)) {
-      if (index > 0) out.add(delimiter)
-      if (dimension + 1 < elements.dimensions) printDimension(dimension + 1, out)
-      else if (elements.next()) printElement(out)
-      else out.add("NULL")
-      index += 1
-    }
-    out.add('}')
-  }
-
-  private def printElement(out: TextBuffer): Unit = {
-    text.clear()
-    element.print(elements.bytes, elements.from, elements.to, text)
-    if (needsQuotes) out.quoted(text.bytes, 0, text.size, quote = '"', escape = '\\')
-    else out.add(text.bytes, 0, text.size)
-  }
-
-  /** Returns whether the text is empty, is NULL or has a special character. */
-  private def needsQuotes: Boolean = {
-    val bytes = text.bytes
-    var index = 0
-    while (index < text.size && !isSpecial(bytes(index))) index += 1
-    index < text.size || text.size == 0 || Ascii.isNull(bytes, 0, text.size)
-  }
-
-  private def isSpecial(byte: Byte): Boolean =
-    byte == '"' || byte == '\\' || byte == '{' || byte == '}' || byte == delimiter ||
-      Ascii.isSpace(byte)
 }

@@ -16,21 +16,20 @@ import io.sparkpgoutput.types._
  *
  * @see `record_out`, `record_send`
  */
-final class PgComposite(types: TypeLookup) extends PgType(PgComposite.Name) {
-  override def readsUnknown(target: DataType): Boolean = target.isInstanceOf[StructType]
-
+final class PgComposite(types: TypeLookup) extends PgType("composite") {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
       case struct: StructType if struct.forall(_.nullable) =>
         val fields = struct.map(field => types.byOid(0).to(field.dataType, options))
         if (fields.contains(None)) None
-        else Some(new CompositeConversion(struct, fields.flatten.toArray, types, options))
+        else Some(new CompositeConversion(struct, fields.flatten.toArray, options))
       case _ => None
     }
 
   override def printer(options: ConversionOptions): Printer = {
     val printers = mutable.LongMap.empty[Printer]
     val text = new TextBuffer
+    val special = Ascii.spaceOr("\"\\(),")
 
     def newPrinter(oid: Long): Printer = {
       val pgType = types.partByOid(oid)
@@ -50,88 +49,83 @@ final class PgComposite(types: TypeLookup) extends PgType(PgComposite.Name) {
           val at = reader.take(size)
           text.clear()
           printers.getOrElse(oid, newPrinter(oid)).print(reader.bytes, at, at + size, text)
-          TextField.print(text, "\"\\(),", out)
+          out.quotedIfNeeded(text, special, escape = '"')
         }
       }
       out.add(')')
     }
   }
-}
 
-private object PgComposite {
-  val Name = "composite"
-}
+  final private class CompositeConversion(
+      struct: StructType,
+      textFields: Array[Conversion],
+      options: ConversionOptions
+  ) extends Conversion {
+    private val field = new TextField(name, ")")
+    private val reader = new BinaryReader(name)
+    private val binaryFields = new Array[Conversion](struct.length)
+    private val binaryOids = new Array[Long](struct.length)
+    private val slots = new StructWriter(struct)
 
-final private class CompositeConversion(
-    struct: StructType,
-    textFields: Array[Conversion],
-    types: TypeLookup,
-    options: ConversionOptions
-) extends Conversion {
-  private val field = new TextField(PgComposite.Name, ")")
-  private val reader = new BinaryReader(PgComposite.Name)
-  private val binaryFields = new Array[Conversion](struct.length)
-  private val binaryOids = new Array[Long](struct.length)
-  private val slots = new StructWriter(struct)
+    override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      if (from >= to || bytes(from) != '(') throw InvalidValue.malformed(name)
+      slots.open(out)
+      var at = from
+      var ordinal = 0
+      if (struct.isEmpty) at += 1
+      else
+        do {
+          if (ordinal == struct.length) throw otherLength(s"more than $ordinal")
+          at = field.read(bytes, at + 1, to)
+          if (field.isMissing) slots(ordinal).setNull()
+          else textFields(ordinal).fromText(field.bytes, field.from, field.to, slots(ordinal))
+          ordinal += 1
+        } while (bytes(at) == ',')
+      if (ordinal < struct.length) throw otherLength(ordinal.toString)
+      if (at != to - 1 || bytes(at) != ')') throw InvalidValue.malformed(name)
+      slots.close(out)
+    }
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    if (from >= to || bytes(from) != '(') throw InvalidValue.malformed(PgComposite.Name)
-    slots.open(out)
-    var at = from
-    var ordinal = 0
-    if (struct.isEmpty) at += 1
-    else
-      do {
-        if (ordinal == struct.length) throw otherLength(s"more than $ordinal")
-        at = field.read(bytes, at + 1, to)
-        if (field.isMissing) slots(ordinal).setNull()
-        else textFields(ordinal).fromText(field.bytes, field.from, field.to, slots(ordinal))
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      reader.start(bytes, from, to)
+      val fields = reader.count(8)
+      if (fields != struct.length) throw otherLength(fields.toString)
+      slots.open(out)
+      var ordinal = 0
+      while (ordinal < fields) {
+        val oid = reader.uint32()
+        val size = reader.int32()
+        if (size == -1) slots(ordinal).setNull()
+        else {
+          val at = reader.take(size)
+          binaryField(ordinal, oid).fromBinary(bytes, at, at + size, slots(ordinal))
+        }
         ordinal += 1
-      } while (bytes(at) == ',')
-    if (ordinal < struct.length) throw otherLength(ordinal.toString)
-    if (at != to - 1 || bytes(at) != ')') throw InvalidValue.malformed(PgComposite.Name)
-    slots.close(out)
-  }
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.start(bytes, from, to)
-    val fields = reader.count(8)
-    if (fields != struct.length) throw otherLength(fields.toString)
-    slots.open(out)
-    var ordinal = 0
-    while (ordinal < fields) {
-      val oid = reader.uint32()
-      val size = reader.int32()
-      if (size == -1) slots(ordinal).setNull()
-      else {
-        val at = reader.take(size)
-        binaryField(ordinal, oid).fromBinary(bytes, at, at + size, slots(ordinal))
       }
-      ordinal += 1
+      reader.finish()
+      slots.close(out)
     }
-    reader.finish()
-    slots.close(out)
-  }
 
-  private def binaryField(ordinal: Int, oid: Long): Conversion = {
-    if (binaryFields(ordinal) == null || binaryOids(ordinal) != oid) {
-      val target = struct(ordinal).dataType
-      val pgType = types.byOid(oid)
-      binaryFields(ordinal) = pgType
-        .to(target, options)
-        .getOrElse(
-          throw new InvalidValue(
-            s"has type $pgType in field ${ordinal + 1}, which cannot be read as ${target.sql}",
-            s"use ${pgType.sparkType(-1).sql} there"
+    private def binaryField(ordinal: Int, oid: Long): Conversion = {
+      if (binaryFields(ordinal) == null || binaryOids(ordinal) != oid) {
+        val target = struct(ordinal).dataType
+        val pgType = types.byOid(oid)
+        binaryFields(ordinal) = pgType
+          .to(target, options)
+          .getOrElse(
+            throw new InvalidValue(
+              s"has type $pgType in field ${ordinal + 1}, which cannot be read as ${target.sql}",
+              s"use ${pgType.sparkType(-1).sql} there"
+            )
           )
-        )
-      binaryOids(ordinal) = oid
+        binaryOids(ordinal) = oid
+      }
+      binaryFields(ordinal)
     }
-    binaryFields(ordinal)
-  }
 
-  private def otherLength(fields: String) =
-    new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}", "use STRING")
+    private def otherLength(fields: String) =
+      new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}", "use STRING")
+  }
 }
 
 /** Writes a struct that is a member of a row or an element of an array. */
@@ -180,7 +174,7 @@ final class TextField(typeName: String, endings: String) {
     from = at
     val last =
       if (at < end && text(at) == '"') quoted(text, at, end) else unquoted(text, at, end)
-    if (last >= end || !isEnding(text(last))) throw malformed
+    if (last < 0 || last >= end || !isEnding(text(last))) throw malformed
     last
   }
 
@@ -197,41 +191,14 @@ final class TextField(typeName: String, endings: String) {
   private def quoted(text: Array[Byte], at: Int, end: Int): Int = {
     isMissing = false
     unescaped.clear()
-    var index = at + 1
-    var open = true
-    while (open) {
-      if (index + 1 >= end) throw malformed
-      if (text(index) == '\\' || text(index) == '"' && text(index + 1) == '"') {
-        unescaped.add(text(index + 1).toInt)
-        index += 2
-      } else {
-        open = text(index) != '"'
-        if (open) unescaped.add(text(index).toInt)
-        index += 1
-      }
-    }
+    val last = unescaped.unquoted(text, at, end, doubled = true)
     bytes = unescaped.bytes
     from = 0
     to = unescaped.size
-    index
+    last
   }
 
   private def isEnding(byte: Byte) = byte == ',' || endings.indexOf(byte.toInt) >= 0
 
   private def malformed = InvalidValue.malformed(typeName)
-}
-
-object TextField {
-
-  /** Prints a field, in quotes if it is empty or has a special character. */
-  def print(field: TextBuffer, special: String, out: TextBuffer): Unit = {
-    val bytes = field.bytes
-    var index = 0
-    while (index < field.size && isPlain(bytes(index), special)) index += 1
-    if (field.size > 0 && index == field.size) out.add(bytes, 0, field.size)
-    else out.quoted(bytes, 0, field.size, quote = '"', escape = '"')
-  }
-
-  private def isPlain(byte: Byte, special: String) =
-    !Ascii.isSpace(byte) && special.indexOf(byte.toInt) < 0
 }

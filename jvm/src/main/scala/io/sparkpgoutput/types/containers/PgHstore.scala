@@ -13,71 +13,63 @@ import io.sparkpgoutput.types._
 object PgHstore extends PgType("hstore") {
   override def sparkType(modifier: Int): DataType = MapType(StringType, StringType)
 
-  override def readsUnknown(target: DataType): Boolean = target.isInstanceOf[MapType]
-
   override protected def variantType: DataType = StringType
 
-  override protected def conversion(
-      target: DataType,
-      options: ConversionOptions
-  ): Option[Conversion] = target match {
-    case MapType(StringType, StringType, true) => Some(new HstoreConversion(options))
-    case _                                     => None
-  }
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    target match {
+      case MapType(StringType, StringType, true) => Some(new HstoreConversion(options.encoding))
+      case _                                     => None
+    }
 
   override def printer(options: ConversionOptions): Printer = {
-    val reader = new HstoreReader(options.encoding)
-    (bytes, from, to, out) => print(reader.fromBinary(bytes, from, to), out)
+    val conversion = new HstoreConversion(options.encoding)
+    (bytes, from, to, out) => print(conversion.readBinary(bytes, from, to), out)
   }
 
-  private def print(pairs: KeyValueBuffer, out: TextBuffer): Unit = {
+  private def print(pairs: StringMapWriter, out: TextBuffer): Unit = {
     var index = 0
-    while (index < pairs.size) {
+    while (index < pairs.keys.size) {
       if (index > 0) {
         out.add(',')
         out.add(' ')
       }
-      quoted(pairs.keys, pairs.keyFrom(index), pairs.keyTo(index), out)
+      quoted(pairs.keys, index, out)
       out.add('=')
       out.add('>')
-      if (pairs.isNull(index)) out.add("NULL")
-      else quoted(pairs.values, pairs.valueFrom(index), pairs.valueTo(index), out)
+      if (pairs.values.isNull(index)) out.add("NULL") else quoted(pairs.values, index, out)
       index += 1
     }
   }
 
-  private def quoted(text: TextBuffer, from: Int, to: Int, out: TextBuffer): Unit =
-    out.quoted(text.bytes, from, to, quote = '"', escape = '\\')
+  private def quoted(strings: StringList, index: Int, out: TextBuffer): Unit =
+    out.quoted(strings.text.bytes, strings.from(index), strings.to(index), '"', escape = '\\')
 }
 
-/** Reads hstore as MAP. */
-final private class HstoreConversion(options: ConversionOptions) extends Conversion {
-  private val reader = new HstoreReader(options.encoding)
-  private val map = new StringMapWriter
-
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    map.write(reader.fromText(bytes, from, to), out)
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    map.write(reader.fromBinary(bytes, from, to), out)
-}
-
-/** Reads the pairs of an hstore. The pairs of the next value overwrite them. */
-final class HstoreReader(encoding: TextEncoding) {
+/** Reads hstore as MAP. The pairs of the next value overwrite those of the last one. */
+final private class HstoreConversion(encoding: TextEncoding) extends Conversion {
   private val binary = new BinaryReader(PgHstore.name)
   private val text = new EncodedText(encoding)
-  private val pairs = new KeyValueBuffer
+  private val pairs = new StringMapWriter
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    readText(bytes, from, to).write(out)
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    readBinary(bytes, from, to).write(out)
 
   /** Reads int32 number of pairs; for each key and value int32 size, which is -1 for NULL, and text. */
-  def fromBinary(bytes: Array[Byte], from: Int, to: Int): KeyValueBuffer = {
+  def readBinary(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
     binary.start(bytes, from, to)
     pairs.clear()
     val count = binary.count(leastBytes = 8)
     var index = 0
     while (index < count) {
-      addText(binary.int32(), pairs.keys)
+      binary.print(text, pairs.keys.text)
       val size = binary.int32()
-      if (size != -1) addText(size, pairs.values)
+      if (size != -1) {
+        val at = binary.take(size)
+        text.print(bytes, at, at + size, pairs.values.text)
+      }
       pairs.addPair(valueIsNull = size == -1)
       index += 1
     }
@@ -85,21 +77,17 @@ final class HstoreReader(encoding: TextEncoding) {
     checked()
   }
 
-  private def addText(size: Int, out: TextBuffer): Unit = {
-    val from = binary.take(size)
-    text.print(binary.bytes, from, from + size, out)
-  }
-
   /** Reads `"key"=>"value", "key"=>NULL`, where a backslash precedes each quote and backslash. */
-  def fromText(bytes: Array[Byte], from: Int, to: Int): KeyValueBuffer = {
+  private def readText(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
     pairs.clear()
     var at = from
     while (at < to) {
       if (at > from) at = literal(", ", bytes, at, to)
-      at = quoted(bytes, at, to, pairs.keys)
+      at = quoted(bytes, at, to, pairs.keys.text)
       at = literal("=>", bytes, at, to)
       val isNull = at < to && bytes(at) != '"'
-      at = if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values)
+      at =
+        if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values.text)
       pairs.addPair(isNull)
     }
     checked()
@@ -114,17 +102,13 @@ final class HstoreReader(encoding: TextEncoding) {
 
   /** Appends a text without its quotes and escapes and returns the position after it. */
   private def quoted(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Int = {
-    var at = literal("\"", bytes, from, to)
-    while (at < to && bytes(at) != '"') {
-      if (bytes(at) == '\\') at += 1
-      if (at == to) throw malformed
-      out.add(bytes(at).toInt)
-      at += 1
-    }
-    literal("\"", bytes, at, to)
+    if (from >= to || bytes(from) != '"') throw malformed
+    val end = out.unquoted(bytes, from, to, doubled = false)
+    if (end < 0) throw malformed
+    end
   }
 
-  private def checked(): KeyValueBuffer = {
+  private def checked(): StringMapWriter = {
     if (pairs.hasDuplicateKeys) throw new InvalidValue("has a key twice", "use STRING")
     pairs
   }

@@ -14,35 +14,31 @@ import io.sparkpgoutput.types._
  * @see `range_out`, `range_send`
  */
 final class PgRange(name: String, subtype: PgType) extends PgType(name) {
-  override def readsUnknown(target: DataType): Boolean = target match {
-    case struct: StructType => !subtype.isKnown && PgRange.isRange(struct)
-    case _                  => false
-  }
+  import PgRange._
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
-      case struct: StructType if PgRange.isRange(struct) =>
+      case struct: StructType if isRange(struct) =>
         for {
-          lower <- subtype.to(struct(PgRange.Lower).dataType, options)
-          upper <- subtype.to(struct(PgRange.Upper).dataType, options)
-        } yield new RangeConversion(name, struct, lower, upper)
+          lower <- subtype.to(struct(Lower).dataType, options)
+          upper <- subtype.to(struct(Upper).dataType, options)
+        } yield new RangeConversion(struct, lower, upper)
       case _ => None
     }
 
   override def printer(options: ConversionOptions): Printer = {
-    import RangeFlags._
-
     val bound = subtype.printer(options)
     val text = new TextBuffer
+    val special = Ascii.spaceOr("\"\\()[],")
 
     def printBound(reader: BinaryReader, out: TextBuffer): Unit = {
       text.clear()
       reader.print(bound, text)
-      TextField.print(text, "\"\\()[],", out)
+      out.quotedIfNeeded(text, special, escape = '"')
     }
 
     Printer.of(name) { (reader, out) =>
-      val flags = RangeFlags.read(name, reader)
+      val flags = readFlags(reader)
       if ((flags & EmptyFlag) != 0) out.add("empty")
       else {
         out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')
@@ -53,14 +49,92 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
       }
     }
   }
+
+  final private class RangeConversion(struct: StructType, lower: Conversion, upper: Conversion)
+      extends Conversion {
+    private val bound = new TextField(name, "])")
+    private val reader = new BinaryReader(name)
+    private val slots = new StructWriter(struct)
+
+    override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      slots.open(out)
+      if (Ascii.equal(bytes, from, to, "empty")) writeEmpty()
+      else {
+        if (to - from < 3 || bytes(from) != '[' && bytes(from) != '(') throw malformed
+        val comma = readBound(bytes, from + 1, to, lower, Lower)
+        if (bytes(comma) != ',') throw malformed
+        slots(LowerInclusive).write(bytes(from) == '[' && !bound.isMissing)
+        val last = readBound(bytes, comma + 1, to, upper, Upper)
+        if (bytes(last) == ',' || last != to - 1) throw malformed
+        slots(UpperInclusive).write(bytes(last) == ']' && !bound.isMissing)
+        slots(Empty).write(false)
+      }
+      slots.close(out)
+    }
+
+    private def readBound(text: Array[Byte], at: Int, end: Int, to: Conversion, slot: Int): Int = {
+      val next = bound.read(text, at, end)
+      if (bound.isMissing) slots(slot).setNull()
+      else to.fromText(bound.bytes, bound.from, bound.to, slots(slot))
+      next
+    }
+
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      reader.start(bytes, from, to)
+      slots.open(out)
+      val flags = readFlags(reader)
+      readBound(flags, NoLowerFlag, lower, Lower)
+      readBound(flags, NoUpperFlag, upper, Upper)
+      slots(LowerInclusive).write((flags & LowerInclusiveFlag) != 0)
+      slots(UpperInclusive).write((flags & UpperInclusiveFlag) != 0)
+      slots(Empty).write((flags & EmptyFlag) != 0)
+      reader.finish()
+      slots.close(out)
+    }
+
+    private def readBound(flags: Int, missing: Int, to: Conversion, slot: Int): Unit =
+      if ((flags & missing) != 0) slots(slot).setNull()
+      else {
+        val at = reader.take(reader.int32())
+        to.fromBinary(reader.bytes, at, reader.position, slots(slot))
+      }
+
+    private def writeEmpty(): Unit = {
+      slots(Lower).setNull()
+      slots(Upper).setNull()
+      slots(LowerInclusive).write(false)
+      slots(UpperInclusive).write(false)
+      slots(Empty).write(true)
+    }
+  }
+
+  /** Reads the flags. A missing bound cannot be inclusive, and an empty range has no bounds. */
+  private def readFlags(reader: BinaryReader): Int = {
+    val flags = reader.uint8()
+    val contradict =
+      (flags & NoLowerFlag) != 0 && (flags & LowerInclusiveFlag) != 0 ||
+        (flags & NoUpperFlag) != 0 && (flags & UpperInclusiveFlag) != 0
+    if ((flags & ~AllFlags) != 0 || contradict) throw malformed
+    if ((flags & EmptyFlag) != 0) EmptyFlag | NoLowerFlag | NoUpperFlag else flags
+  }
+
+  private def malformed = InvalidValue.malformed(name)
 }
 
 object PgRange {
-  final val Lower = 0
-  final val Upper = 1
-  final val LowerInclusive = 2
-  final val UpperInclusive = 3
-  final val Empty = 4
+  final private val Lower = 0
+  final private val Upper = 1
+  final private val LowerInclusive = 2
+  final private val UpperInclusive = 3
+  final private val Empty = 4
+
+  // The flags of binary ranges: `src/include/utils/rangetypes.h`.
+  final private val EmptyFlag = 1
+  final private val LowerInclusiveFlag = 2
+  final private val UpperInclusiveFlag = 4
+  final private val NoLowerFlag = 8
+  final private val NoUpperFlag = 16
+  final private val AllFlags = 31
 
   private val names = Seq("lower", "upper", "lower_inclusive", "upper_inclusive", "empty")
 
@@ -70,96 +144,6 @@ object PgRange {
       struct.fieldNames.zip(names).forall { case (a, b) => a.equalsIgnoreCase(b) } &&
       struct.take(LowerInclusive).forall(_.nullable) &&
       struct.drop(LowerInclusive).forall(_.dataType == BooleanType)
-}
-
-final private class RangeConversion(
-    typeName: String,
-    struct: StructType,
-    lower: Conversion,
-    upper: Conversion
-) extends Conversion {
-  import PgRange._
-  import RangeFlags._
-
-  private val bound = new TextField(typeName, "])")
-  private val reader = new BinaryReader(typeName)
-  private val slots = new StructWriter(struct)
-
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    slots.open(out)
-    if (Ascii.equal(bytes, from, to, "empty")) writeEmpty()
-    else {
-      if (to - from < 3 || bytes(from) != '[' && bytes(from) != '(') throw malformed
-      val comma = readBound(bytes, from + 1, to, lower, Lower)
-      if (bytes(comma) != ',') throw malformed
-      slots(LowerInclusive).write(bytes(from) == '[' && !bound.isMissing)
-      val last = readBound(bytes, comma + 1, to, upper, Upper)
-      if (bytes(last) == ',' || last != to - 1) throw malformed
-      slots(UpperInclusive).write(bytes(last) == ']' && !bound.isMissing)
-      slots(Empty).write(false)
-    }
-    slots.close(out)
-  }
-
-  private def readBound(text: Array[Byte], at: Int, end: Int, to: Conversion, ordinal: Int): Int = {
-    val next = bound.read(text, at, end)
-    if (bound.isMissing) slots(ordinal).setNull()
-    else to.fromText(bound.bytes, bound.from, bound.to, slots(ordinal))
-    next
-  }
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.start(bytes, from, to)
-    slots.open(out)
-    val flags = RangeFlags.read(typeName, reader)
-    if ((flags & EmptyFlag) != 0) writeEmpty()
-    else {
-      readBound(flags, NoLowerFlag, lower, Lower)
-      readBound(flags, NoUpperFlag, upper, Upper)
-      slots(LowerInclusive).write((flags & LowerInclusiveFlag) != 0)
-      slots(UpperInclusive).write((flags & UpperInclusiveFlag) != 0)
-      slots(Empty).write(false)
-    }
-    reader.finish()
-    slots.close(out)
-  }
-
-  private def readBound(flags: Int, missing: Int, to: Conversion, ordinal: Int): Unit =
-    if ((flags & missing) != 0) slots(ordinal).setNull()
-    else {
-      val at = reader.take(reader.int32())
-      to.fromBinary(reader.bytes, at, reader.position, slots(ordinal))
-    }
-
-  private def writeEmpty(): Unit = {
-    slots(Lower).setNull()
-    slots(Upper).setNull()
-    slots(LowerInclusive).write(false)
-    slots(UpperInclusive).write(false)
-    slots(Empty).write(true)
-  }
-
-  private def malformed = InvalidValue.malformed(typeName)
-}
-
-/** The flags of binary ranges: `src/include/utils/rangetypes.h`. */
-private object RangeFlags {
-  final val EmptyFlag = 1
-  final val LowerInclusiveFlag = 2
-  final val UpperInclusiveFlag = 4
-  final val NoLowerFlag = 8
-  final val NoUpperFlag = 16
-  final private val AllFlags = 31
-
-  /** Reads the flags. A missing bound cannot be inclusive. */
-  def read(typeName: String, reader: BinaryReader): Int = {
-    val flags = reader.uint8()
-    val contradict =
-      (flags & NoLowerFlag) != 0 && (flags & LowerInclusiveFlag) != 0 ||
-        (flags & NoUpperFlag) != 0 && (flags & UpperInclusiveFlag) != 0
-    if ((flags & ~AllFlags) != 0 || contradict) throw InvalidValue.malformed(typeName)
-    flags
-  }
 }
 
 /**

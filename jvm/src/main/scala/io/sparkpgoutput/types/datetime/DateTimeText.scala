@@ -1,7 +1,6 @@
 package io.sparkpgoutput.types.datetime
 
-import java.time.chrono.IsoChronology
-import java.time.{LocalDate, Month}
+import java.time.{LocalDate, Month, Year}
 
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MICROS_PER_SECOND}
 
@@ -84,11 +83,10 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
   }
 
   private def lastDay(year: Int, month: Int): Int =
-    Month.of(month).length(IsoChronology.INSTANCE.isLeapYear(year.toLong))
+    Month.of(month).length(Year.isLeap(year.toLong))
 
   private def endsBeforeChrist(): Boolean = {
-    val ends = end - at > 3 && bytes(end - 1) == 'C' && bytes(end - 2) == 'B' &&
-      bytes(end - 3) == ' '
+    val ends = end - at > 3 && Ascii.equal(bytes, end - 3, end, " BC")
     if (ends) end -= 3
     ends
   }

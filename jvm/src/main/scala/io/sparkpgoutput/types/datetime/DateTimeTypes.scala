@@ -7,7 +7,6 @@ import org.apache.spark.sql.types.{DataType, DateType, TimestampNTZType, Timesta
 
 import io.sparkpgoutput.protocol.{BigEndian, PostgresEpoch}
 import io.sparkpgoutput.types._
-import io.sparkpgoutput.types.numbers.{LongConversion, LongReader}
 
 /**
  * timestamp and timestamptz. The binary value is an int64, the microseconds since 2000-01-01
@@ -18,14 +17,21 @@ import io.sparkpgoutput.types.numbers.{LongConversion, LongReader}
 final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   override def modifierText(modifier: Int): String = s"($modifier)"
   override def sparkType(modifier: Int): DataType = if (zoned) TimestampType else TimestampNTZType
-  override def readsUnknown(target: DataType): Boolean = target == sparkType(-1)
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == TimestampType || target == TimestampNTZType) {
       val moves = target != sparkType(-1)
       val zone = if (zoned || moves) new ZoneOffsets(options.timeZone) else null
-      val reader = new Reader(if (zoned) zone else null)
-      new DateTimeConversion(reader, MICROS_PER_DAY, options.infinity) {
+      val zoneOfText = if (zoned) zone else null
+      new DateTimeConversion(MICROS_PER_DAY, options.infinity) {
+        private val text = new DateTimeText(name)
+
+        override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+          write(text.timestamp(bytes, from, to, zoneOfText), out)
+
+        override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+          write(read(bytes, from, to), out)
+
         override protected def convert(value: Long): Long =
           if (!moves) value
           else if (zoned) value + zone.ofUtc(value)
@@ -52,19 +58,8 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
     }
   }
 
-  /** @param zone the time zone of text without an offset; null if the type has no time zone */
-  private class Reader(zone: ZoneOffsets) extends LongReader {
-    private val text = new DateTimeText(name)
-
-    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
-      text.timestamp(bytes, from, to, zone)
-
-    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = read(bytes, from, to)
-  }
-
   private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
-    InvalidValue.requireSize(name, to - from, 8)
-    val value = BigEndian.int64(bytes, from)
+    val value = int64(bytes, from, to)
     val isInfinite = value == InfiniteValue.Begin || value == InfiniteValue.End
     if (!isInfinite && !DateTimeRange.hasTimestamp(value)) throw InvalidValue.malformed(name)
     value
@@ -84,12 +79,17 @@ object PgTimestamp {
  */
 object PgDate extends PgType("date") {
   override def sparkType(modifier: Int): DataType = DateType
-  override def readsUnknown(target: DataType): Boolean = target == DateType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    Option.when(target == DateType)(
-      new DateTimeConversion(newReader(), unitsPerDay = 1, options.infinity)
-    )
+    Option.when(target == DateType)(new DateTimeConversion(unitsPerDay = 1, options.infinity) {
+      private val text = new DateTimeText(name)
+
+      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+        write(text.date(bytes, from, to), out)
+
+      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+        write(read(bytes, from, to), out)
+    })
 
   override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
     val days = read(bytes, from, to)
@@ -98,13 +98,6 @@ object PgDate extends PgType("date") {
       DateTimePrinter.date(date, out)
       DateTimePrinter.era(date, out)
     }
-  }
-
-  private def newReader() = new LongReader {
-    private val text = new DateTimeText(name)
-
-    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long = text.date(bytes, from, to)
-    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = read(bytes, from, to)
   }
 
   private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
@@ -150,14 +143,9 @@ object PgTime {
  * Reads dates and timestamps. It refuses those outside the years 1 to 9999, because Spark cannot
  * print or collect them.
  *
- * @param reader gives the units since 2000-01-01, or an [[InfiniteValue]]
  * @param unitsPerDay 1 for dates, the microseconds of a day for timestamps
  */
-class DateTimeConversion(
-    reader: LongReader,
-    unitsPerDay: Long,
-    infinity: InfinityMode
-) extends LongConversion(reader) {
+abstract class DateTimeConversion(unitsPerDay: Long, infinity: InfinityMode) extends Conversion {
   private val unixEpoch = -PostgresEpoch.Days * unitsPerDay
   private val first = unixEpoch + LocalDate.of(1, 1, 1).toEpochDay * unitsPerDay
   private val last = unixEpoch + LocalDate.of(10000, 1, 1).toEpochDay * unitsPerDay - 1
@@ -165,7 +153,8 @@ class DateTimeConversion(
   /** Converts a finite value to Spark's, unless both are the same. Both count from 2000-01-01. */
   protected def convert(value: Long): Long = value
 
-  final override def write(value: Long, out: ValueWriter): Unit =
+  /** Writes units since 2000-01-01, or an [[InfiniteValue]]. */
+  final protected def write(value: Long, out: ValueWriter): Unit =
     if (value == InfiniteValue.Begin) writeInfinite(first, out)
     else if (value == InfiniteValue.End) writeInfinite(last, out)
     else {

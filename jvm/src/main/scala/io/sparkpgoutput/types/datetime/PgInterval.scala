@@ -15,17 +15,12 @@ object PgInterval extends PgType("interval") {
     if (precision == FullPrecision) "" else s"($precision)"
   }
 
-  override def readsUnknown(target: DataType): Boolean =
-    target.isInstanceOf[YearMonthIntervalType] || target.isInstanceOf[DayTimeIntervalType]
-
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    Option(target match {
-      case months: YearMonthIntervalType =>
-        IntervalConversion.toYearMonth(months, options.infinity)
-      case micros: DayTimeIntervalType =>
-        IntervalConversion.toDayTime(micros, options.infinity)
-      case _ => null
-    })
+    target match {
+      case _: YearMonthIntervalType | _: DayTimeIntervalType =>
+        Some(new IntervalConversion(target, options.infinity))
+      case _ => None
+    }
 
   override def printer(options: ConversionOptions): Printer = new IntervalPrinter
 
@@ -65,100 +60,84 @@ final class Interval {
 }
 
 /**
- * Reads intervals as one of Spark's two interval types, which hold either months or days and time.
+ * Reads intervals as one of Spark's two interval types, which hold either months or days and time. A day
+ * has 24 hours.
  *
  * A value that is finer than the last field of the Spark type is refused: an INTERVAL DAY has no
  * hours.
  */
-abstract class IntervalConversion(infinity: InfinityMode) extends Conversion {
+final class IntervalConversion(target: DataType, infinity: InfinityMode) extends Conversion {
+  import IntervalConversion._
+
   private val interval = new Interval
   private val text = new IntervalText(interval)
   private val binary = new BinaryReader(PgInterval.name)
 
-  /** Writes a finite interval. */
-  protected def write(interval: Interval, out: ValueWriter): Unit
-
-  /** Writes the greatest or the least interval, which is nearest to an infinite one. */
-  protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit
-
-  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    text.read(bytes, from, to)
-    writeAny(out)
+  /** Spark's value has months. If not, it has microseconds. */
+  private val hasMonths = target.isInstanceOf[YearMonthIntervalType]
+  private val greatest = if (hasMonths) Int.MaxValue.toLong else Long.MaxValue
+  private val unit: Long = target match {
+    case YearMonthIntervalType(_, YearMonthIntervalType.YEAR) => MONTHS_PER_YEAR
+    case DayTimeIntervalType(_, DayTimeIntervalType.DAY)      => MICROS_PER_DAY
+    case DayTimeIntervalType(_, DayTimeIntervalType.HOUR)     => MICROS_PER_HOUR
+    case DayTimeIntervalType(_, DayTimeIntervalType.MINUTE)   => MICROS_PER_MINUTE
+    case _                                                    => 1
   }
 
-  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    text.read(bytes, from, to)
+    write(out)
+  }
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     binary.start(bytes, from, to)
     interval.read(binary)
-    writeAny(out)
+    write(out)
   }
 
-  private def writeAny(out: ValueWriter): Unit = {
+  private def write(out: ValueWriter): Unit = {
     val infinite = interval.infinite
-    if (infinite == 0) write(interval, out)
-    else if (InfiniteValue.isClamped(infinity, out))
-      writeNearest(infinite == InfiniteValue.End, out)
+    if (infinite == 0) {
+      val value = if (hasMonths) months else micros
+      if (value % unit != 0) {
+        refuse(s"is finer than ${target.sql}", if (hasMonths) YearMonth.sql else DayTime.sql)
+      }
+      out.write(value)
+    } else if (InfiniteValue.isClamped(infinity, out)) {
+      out.write((if (infinite == InfiniteValue.End) greatest else -greatest - 1) / unit * unit)
+    }
   }
 
-  protected def refuse(problem: String, remedy: String) =
+  private def months: Long = {
+    if (interval.days != 0 || interval.micros != 0) {
+      refuse("has days or time", if (interval.months == 0) DayTime.sql else "STRING")
+    }
+    interval.months
+  }
+
+  private def micros: Long = {
+    if (interval.months != 0) {
+      val only = interval.days == 0 && interval.micros == 0
+      refuse("has months", if (only) YearMonth.sql else "STRING")
+    }
+    // With the same sign, neither the days nor the rest is further from 0 than the sum.
+    val days = interval.days + Math.floorDiv(interval.micros, MICROS_PER_DAY)
+    val rest = Math.floorMod(interval.micros, MICROS_PER_DAY)
+    val borrowed = if (days < 0) 1 else 0
+    val sum = (days + borrowed) * MICROS_PER_DAY + (rest - borrowed * MICROS_PER_DAY)
+    if (math.abs(days) > MostDays || (sum < 0) != (days < 0)) {
+      refuse(s"is out of range for ${target.sql}", "STRING")
+    }
+    sum
+  }
+
+  private def refuse(problem: String, remedy: String) =
     throw new InvalidValue(problem, s"use $remedy")
 }
 
-object IntervalConversion {
+private object IntervalConversion {
   private val YearMonth = YearMonthIntervalType()
   private val DayTime = DayTimeIntervalType()
-
-  /** Spark's value has months. */
-  def toYearMonth(target: YearMonthIntervalType, infinity: InfinityMode): Conversion =
-    new IntervalConversion(infinity) {
-      private val unit = if (target.endField == YearMonthIntervalType.YEAR) MONTHS_PER_YEAR else 1
-
-      override protected def write(interval: Interval, out: ValueWriter): Unit = {
-        if (interval.days != 0 || interval.micros != 0) {
-          refuse("has days or time", if (interval.months == 0) DayTime.sql else "STRING")
-        }
-        if (interval.months % unit != 0) refuse(s"is finer than ${target.sql}", YearMonth.sql)
-        out.write(interval.months)
-      }
-
-      override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
-        out.write(((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit).toLong)
-    }
-
-  /** Spark's value has microseconds. A day has 24 hours. */
-  def toDayTime(target: DayTimeIntervalType, infinity: InfinityMode): Conversion =
-    new IntervalConversion(infinity) {
-      private val unit = target.endField match {
-        case DayTimeIntervalType.DAY    => MICROS_PER_DAY
-        case DayTimeIntervalType.HOUR   => MICROS_PER_HOUR
-        case DayTimeIntervalType.MINUTE => MICROS_PER_MINUTE
-        case _                          => 1L
-      }
-
-      override protected def write(interval: Interval, out: ValueWriter): Unit = {
-        if (interval.months != 0) {
-          val only = interval.days == 0 && interval.micros == 0
-          refuse("has months", if (only) YearMonth.sql else "STRING")
-        }
-        val value = micros(interval.days, interval.micros)
-        if (value % unit != 0) refuse(s"is finer than ${target.sql}", DayTime.sql)
-        out.write(value)
-      }
-
-      override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
-        out.write((if (greatest) Long.MaxValue else Long.MinValue) / unit * unit)
-
-      private def micros(days: Long, micros: Long): Long = {
-        // With the same sign, neither the days nor the rest is further from 0 than the sum.
-        val allDays = days + Math.floorDiv(micros, MICROS_PER_DAY)
-        val rest = Math.floorMod(micros, MICROS_PER_DAY)
-        val borrowed = if (allDays < 0) 1 else 0
-        val sum = (allDays + borrowed) * MICROS_PER_DAY + (rest - borrowed * MICROS_PER_DAY)
-        if (math.abs(allDays) > MostDays || (sum < 0) != (allDays < 0)) {
-          refuse(s"is out of range for ${target.sql}", "STRING")
-        }
-        sum
-      }
-    }
 
   /** One more than the days that fit in a Long of microseconds. */
   private val MostDays = Long.MaxValue / MICROS_PER_DAY + 1

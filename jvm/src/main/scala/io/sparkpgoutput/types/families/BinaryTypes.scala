@@ -11,7 +11,6 @@ import io.sparkpgoutput.types._
  */
 object PgBytea extends PgType("bytea") {
   override def sparkType(modifier: Int): DataType = BinaryType
-  override def readsUnknown(target: DataType): Boolean = target == BinaryType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == BinaryType)(new Conversion {
@@ -133,7 +132,6 @@ object PgBits {
 /** bool. The text is `t` or `f`. This also reads true, false, 1 and 0, as a server does. */
 object PgBoolean extends PgType("bool") {
   override def sparkType(modifier: Int): DataType = BooleanType
-  override def readsUnknown(target: DataType): Boolean = target == BooleanType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == BooleanType)(new Conversion {

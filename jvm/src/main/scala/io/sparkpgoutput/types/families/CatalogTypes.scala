@@ -69,10 +69,8 @@ final class PgSnapshot(name: String) extends PgType(name) {
 
 /** pg_lsn. The binary value is an int64. */
 object PgLsn extends PgType("pg_lsn") {
-  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
-    InvalidValue.requireSize(name, to - from, 8)
-    out.add(Lsn.format(BigEndian.int64(bytes, from)))
-  }
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) =>
+    out.add(Lsn.format(int64(bytes, from, to)))
 }
 
 /** tid. The binary value is a uint32, the block, and a uint16, the offset (`tidsend`). */

@@ -19,10 +19,7 @@ import io.sparkpgoutput.types._
 final class PgJson private (name: String, versioned: Boolean) extends PgType(name) {
   override protected def variantType: DataType = VariantType
 
-  override protected def conversion(
-      target: DataType,
-      options: ConversionOptions
-  ): Option[Conversion] =
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == VariantType)(new JsonConversion(name, printer(options)))
 
   override def printer(options: ConversionOptions): Printer =

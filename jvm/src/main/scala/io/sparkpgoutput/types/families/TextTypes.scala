@@ -1,7 +1,5 @@
 package io.sparkpgoutput.types.families
 
-import java.util.Arrays
-
 import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types._
 
@@ -61,8 +59,7 @@ object PgTsVector extends PgType("tsvector") {
     val lexeme = new Lexeme(name, options.encoding)
     Printer.of(name) { (binary, out) =>
       out.list(binary.count(leastBytes = 3), ' ') {
-        val text = lexeme.read(binary)
-        out.add(text.bytes, 0, text.size)
+        lexeme.print(binary, out)
         printPositions(binary, out)
       }
     }
@@ -73,13 +70,9 @@ object PgTsVector extends PgType("tsvector") {
     if (count > 0) out.add(':')
     out.list(count, ',') {
       val position = binary.uint16()
+      val weight = position >> 14
       out.number(position & 0x3fffL)
-      position >> 14 match {
-        case 3 => out.add('A')
-        case 2 => out.add('B')
-        case 1 => out.add('C')
-        case _ => // a server does not print D
-      }
+      if (weight > 0) out.add('D' - weight) // a server does not print D
     }
   }
 }
@@ -93,161 +86,86 @@ object PgTsVector extends PgType("tsvector") {
  * @see `src/backend/utils/adt/tsquery.c`: `tsquerysend`, `tsqueryrecv`, `infix`
  */
 object PgTsQuery extends PgType("tsquery") {
-  override def printer(options: ConversionOptions): Printer = new TsQueryPrinter(options.encoding)
-}
 
-/**
- * Prints the items in their order, from the right end of the text to the left: the first item is last
- * in the text. A stack has an Int for each operator that is not yet complete, so that no nesting is
- * too deep.
- */
-final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
-  import TsQueryPrinter._
+  // The priorities of the operators: `tsearch_op_priority`. An operand never needs parentheses.
+  final private val Or = 1
+  final private val And = 2
+  final private val Phrase = 3
+  final private val Not = 4
+  final private val Operand = 5
 
-  private val binary = new BinaryReader(PgTsQuery.name)
-  private val lexeme = new Lexeme(PgTsQuery.name, encoding)
-  private val part = new TextBuffer
-  private val backwards = new TextBuffer
-  private var operators = new Array[Int](16)
-  private var depth = 0
+  /**
+   * An operator, or an operand with all that belongs to it. The text is a Vector, because two of these are
+   * joined in little time, however deep the query is nested.
+   */
+  final private case class Item(priority: Int, text: Vector[String]) {
+    def atLeast(priority: Int): Vector[String] =
+      if (this.priority < priority) "( " +: text :+ " )" else text
+  }
 
-  // The priority of the next operand's operator, and whether it is the right operand of a PHRASE.
-  private var priority = 0
-  private var rightOfPhrase = false
-
-  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-    binary.start(bytes, from, to)
-    backwards.clear()
-    depth = 0
-    priority = 0
-    rightOfPhrase = false
-    var left = binary.count(leastBytes = 2)
-    var complete = left == 0
-    while (left > 0) {
-      if (complete) throw malformed
-      binary.uint8() match {
-        case 1 =>
-          operand()
-          complete = !nextOperand()
-        case 2 => operator()
-        case _ => throw malformed
+  override def printer(options: ConversionOptions): Printer = {
+    val lexeme = new Lexeme(name, options.encoding)
+    Printer.of(name) { (binary, out) =>
+      val items = Seq.fill(binary.count(leastBytes = 2))(readItem(binary, lexeme))
+      // In this order, an operator follows its operands.
+      items.reverseIterator.foldLeft(List.empty[Item])(join) match {
+        case Nil         =>
+        case List(query) => query.text.foreach(out.add(_))
+        case _           => throw malformed
       }
-      left -= 1
-    }
-    if (!complete) throw malformed
-    binary.finish()
-    var at = backwards.size
-    while (at > 0) {
-      at -= 1
-      out.add(backwards.bytes(at).toInt)
     }
   }
 
-  private def operand(): Unit = {
+  private def readItem(binary: BinaryReader, lexeme: Lexeme): Item = binary.uint8() match {
+    case 1 => Item(Operand, Vector(readOperand(binary, lexeme)))
+    case 2 => readOperator(binary)
+    case _ => throw malformed
+  }
+
+  private def readOperand(binary: BinaryReader, lexeme: Lexeme): String = {
     val weights = binary.uint8()
     val isPrefix = binary.uint8() != 0
     if (weights > 15) throw malformed
-    part.clear()
-    val text = lexeme.read(binary)
-    part.add(text.bytes, 0, text.size)
-    if (isPrefix || weights != 0) part.add(':')
-    if (isPrefix) part.add('*')
-    if ((weights & 8) != 0) part.add('A')
-    if ((weights & 4) != 0) part.add('B')
-    if ((weights & 2) != 0) part.add('C')
-    if ((weights & 1) != 0) part.add('D')
-    prepend()
+    val text = new TextBuffer
+    lexeme.print(binary, text)
+    if (isPrefix || weights != 0) text.add(':')
+    if (isPrefix) text.add('*')
+    (3 to 0 by -1).foreach(weight => if ((weights & 1 << weight) != 0) text.add('D' - weight))
+    text.toString
   }
 
-  private def operator(): Unit = {
-    val kind = binary.uint8()
-    if (kind < Not || kind > Phrase) throw malformed
-    val distance = if (kind == Phrase) binary.int16() else 0
-    val own = Priorities(kind)
-    val inParentheses = own < priority || kind == Phrase && rightOfPhrase
-    if (inParentheses) prepend(" )")
-    push(distance << 16 | (if (inParentheses) Parentheses else 0) | kind)
-    priority = own
-    rightOfPhrase = kind == Phrase
+  /** The kinds are those of `src/include/tsearch/ts_type.h`. */
+  private def readOperator(binary: BinaryReader): Item = binary.uint8() match {
+    case 1 => Item(Not, Vector("!"))
+    case 2 => Item(And, Vector(" & "))
+    case 3 => Item(Or, Vector(" | "))
+    case 4 =>
+      val distance = binary.int16()
+      Item(Phrase, Vector(if (distance == 1) " <-> " else s" <$distance> "))
+    case _ => throw malformed
   }
 
-  /** Goes on to the next operand. Returns false if the query is complete. */
-  private def nextOperand(): Boolean = {
-    var found = false
-    while (!found && depth > 0) {
-      val operator = operators(depth - 1)
-      val kind = operator & Kind
-      if (kind != Not && (operator & OnTheLeft) == 0) {
-        prependOperator(kind, operator >> 16)
-        operators(depth - 1) = operator | OnTheLeft
-        priority = Priorities(kind)
-        rightOfPhrase = false
-        found = true
-      } else {
-        if (kind == Not) prepend("!")
-        if ((operator & Parentheses) != 0) prepend("( ")
-        depth -= 1
-      }
-    }
-    found
+  /** Joins an operator with its operands, which are at the head of `parts`, the right one first. */
+  private def join(parts: List[Item], item: Item): List[Item] = (item, parts) match {
+    case (Item(Operand, _), _) => item :: parts
+    case (Item(Not, operator), operand :: rest) =>
+      Item(Not, operator ++ operand.atLeast(Not)) :: rest
+    case (Item(priority, operator), right :: left :: rest) =>
+      // A phrase is not associative, so a phrase on the right of another one needs parentheses.
+      val least = if (priority == Phrase) Phrase + 1 else priority
+      Item(priority, left.atLeast(priority) ++ operator ++ right.atLeast(least)) :: rest
+    case _ => throw malformed
   }
 
-  private def prependOperator(kind: Int, distance: Int): Unit = kind match {
-    case And                     => prepend(" & ")
-    case Or                      => prepend(" | ")
-    case Phrase if distance == 1 => prepend(" <-> ")
-    case Phrase                  => prepend(s" <$distance> ")
-  }
-
-  private def push(operator: Int): Unit = {
-    if (depth == operators.length) operators = Arrays.copyOf(operators, 2 * depth)
-    operators(depth) = operator
-    depth += 1
-  }
-
-  private def prepend(): Unit = {
-    var at = part.size
-    while (at > 0) {
-      at -= 1
-      backwards.add(part.bytes(at).toInt)
-    }
-  }
-
-  private def prepend(text: String): Unit = {
-    part.clear()
-    part.add(text)
-    prepend()
-  }
-
-  private def malformed = InvalidValue.malformed(PgTsQuery.name)
+  private def malformed = InvalidValue.malformed(name)
 }
 
-private object TsQueryPrinter {
-  // `src/include/tsearch/ts_type.h`
-  final private val Not = 1
-  final private val And = 2
-  final private val Or = 3
-  final private val Phrase = 4
-
-  /** The priorities of the operators: `tsearch_op_priority`. */
-  private val Priorities = Array(0, 4, 2, 1, 3)
-
-  // An operator on the stack has its kind, its distance in the upper half, and two flags.
-  private val Kind = 7
-  private val Parentheses = 8
-
-  /** The operator is printed, and its left operand comes next. */
-  private val OnTheLeft = 16
-}
-
-/** Reads a word of a tsvector or tsquery: text that ends with a 0, and prints as `'it''s'`. */
+/** Prints a word of a tsvector or tsquery, a text that ends with a 0, as `'it''s'`. */
 final class Lexeme(typeName: String, encoding: TextEncoding) {
   private val decoder = new EncodedText(encoding)
   private val text = new TextBuffer
-  private val quoted = new TextBuffer
 
-  /** Reads a word and quotes it. The next word overwrites it. */
-  def read(binary: BinaryReader): TextBuffer = {
+  def print(binary: BinaryReader, out: TextBuffer): Unit = {
     val from = binary.position
     var size = 0
     while (size < binary.left && binary.bytes(from + size) != 0) size += 1
@@ -255,8 +173,6 @@ final class Lexeme(typeName: String, encoding: TextEncoding) {
     binary.take(size + 1)
     text.clear()
     decoder.print(binary.bytes, from, from + size, text)
-    quoted.clear()
-    quoted.quoted(text.bytes, 0, text.size, quote = '\'', escape = '\'')
-    quoted
+    out.quoted(text.bytes, 0, text.size, quote = '\'', escape = '\'')
   }
 }

@@ -68,6 +68,27 @@ final class DecimalNumber {
     isExact
   }
 
+  /**
+   * Returns whether a decimal of so many digits, `scale` of them after the point, can be the number. If so, it
+   * is now a multiple of 10^-scale, with the digits that follow the significand.
+   */
+  def fits(precision: Int, scale: Int): Boolean =
+    if (more > 0) integerDigits <= precision - scale && more - exponent <= scale
+    else if (significand == 0) {
+      exponent = -scale
+      true
+    } else {
+      val shift = scale + exponent
+      (shift >= 0 || dropZeros(-shift)) &&
+      PowersOfTen.hasDigits(significand, precision - math.max(shift, 0))
+    }
+
+  /** The multiple of 10^-scale that a number of at most 19 digits is, if that fits in a Long. */
+  def unscaled(scale: Int): Long = {
+    val magnitude = significand * PowersOfTen(scale + exponent)
+    if (negative) -magnitude else magnitude
+  }
+
   /** The number of digits before the point. It is less than 1 for a number less than 1. */
   def integerDigits: Int = if (significand == 0) 0 else PowersOfTen.digits(significand) + exponent
 

@@ -99,22 +99,10 @@ final class IntegralReader(reader: DecimalReader) extends LongReader {
   }
 
   private def whole(): Long = {
-    val exponent = number.exponent
-    val significand = number.significand
-    if (significand == 0 && number.finite) 0
-    else if (!number.finite || number.more > 0) throw refused
-    else if (exponent >= 0) {
-      if (!PowersOfTen.hasDigits(significand, PowersOfTen.Greatest - exponent)) throw refused
-      signed(significand * PowersOfTen(exponent))
-    } else {
-      if (!number.dropZeros(-exponent)) throw refused
-      signed(number.significand)
-    }
-  }
-
-  private def signed(magnitude: Long): Long = {
-    val value = if (number.negative) -magnitude else magnitude
-    if (value < 0 != number.negative) throw refused
+    if (!number.finite || !number.fits(PowersOfTen.Greatest, scale = 0)) throw refused
+    val value = number.unscaled(scale = 0)
+    val overflows = value != 0 && value < 0 != number.negative
+    if (overflows) throw refused
     value
   }
 
@@ -149,44 +137,16 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType) extend
   }
 
   private def write(out: ValueWriter): Unit = {
-    val significand = number.significand
-    val shift = scale + number.exponent
     if (!number.finite) throw DecimalConversion.notFinite
-    else if (number.more > 0) writeAllDigits(out)
-    else if (significand == 0) write(0, 0, out)
-    else if (shift >= 0) {
-      if (!PowersOfTen.hasDigits(significand, precision - shift)) throw refused
-      write(significand, shift, out)
-    } else {
-      if (!number.dropZeros(-shift)) throw refused
-      if (!PowersOfTen.hasDigits(number.significand, precision)) throw refused
-      write(number.significand, 0, out)
-    }
+    if (!number.fits(precision, scale)) throw refused
+    if (isLong) out.write(number.unscaled(scale)) else writeWide(out)
   }
 
-  /** Writes a coefficient times a power of ten. The product fits the precision. */
-  private def write(coefficient: Long, power: Int, out: ValueWriter): Unit =
-    if (isLong) {
-      val magnitude = coefficient * PowersOfTen(power)
-      out.write(if (number.negative) -magnitude else magnitude)
-    } else {
-      wide.set(coefficient)
-      wide.multiplyByTen(power)
-      writeWide(out)
-    }
-
-  private def writeAllDigits(out: ValueWriter): Unit = {
-    if (number.integerDigits > precision - scale || number.more - number.exponent > scale) {
-      throw refused
-    }
+  private def writeWide(out: ValueWriter): Unit = {
     wide.set(number.significand)
     wide.multiplyByTen(number.more)
     wide.add(number.tail)
     wide.multiplyByTen(scale + number.exponent - number.more)
-    writeWide(out)
-  }
-
-  private def writeWide(out: ValueWriter): Unit = {
     val decimal =
       if (wide.isLong) {
         Decimal.createUnsafe(if (number.negative) -wide.toLong else wide.toLong, precision, scale)

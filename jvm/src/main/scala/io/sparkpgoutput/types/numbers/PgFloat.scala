@@ -17,7 +17,6 @@ final class PgFloat private (
   private val isFloat4 = default == FloatType
 
   override def sparkType(modifier: Int): DataType = default
-  override def readsUnknown(target: DataType): Boolean = target == default
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == default || target == DoubleType)(new FloatConversion)
@@ -34,10 +33,7 @@ final class PgFloat private (
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      val bits = readBits(bytes, from, to)
-      val value =
-        if (isFloat4) java.lang.Float.intBitsToFloat(bits.toInt).toDouble
-        else java.lang.Double.longBitsToDouble(bits)
+      val value = format.fromBits(readBits(bytes, from, to))
       // A server has several NaNs: infinity - infinity has other bits than 'NaN'.
       out.write(if (value.isNaN) Double.NaN else value)
     }
@@ -92,7 +88,7 @@ sealed abstract class IeeeFormat(
   private val precisionMask = -1L >>> (mantissaBits + 3)
 
   /** The number with these bits, as a Double. */
-  protected def fromBits(bits: Long): Double
+  def fromBits(bits: Long): Double
 
   /** Returns the number that is nearest to the one in a text. */
   protected def parse(text: String): Double
@@ -156,7 +152,7 @@ object IeeeFormat {
 
   /** float4 and FLOAT. */
   object Binary32 extends IeeeFormat(23, 8, -64, 38, -17, 10) {
-    override protected def fromBits(bits: Long): Double =
+    override def fromBits(bits: Long): Double =
       java.lang.Float.intBitsToFloat(bits.toInt).toDouble
 
     override protected def parse(text: String): Double = java.lang.Float.parseFloat(text).toDouble
@@ -166,7 +162,7 @@ object IeeeFormat {
   object Binary64 extends IeeeFormat(52, 11, -342, 308, -4, 23) {
     private val exactPowers = Array.iterate(1.0, 23)(_ * 10)
 
-    override protected def fromBits(bits: Long): Double = java.lang.Double.longBitsToDouble(bits)
+    override def fromBits(bits: Long): Double = java.lang.Double.longBitsToDouble(bits)
     override protected def parse(text: String): Double = java.lang.Double.parseDouble(text)
 
     /** If the significand and the power of ten are exact, one operation of the processor rounds correctly (Clinger). */
@@ -192,19 +188,23 @@ object PowersOfFive {
   /** With a greater power of ten, any significand except 0 gives more than the greatest double. */
   final val Greatest = 308
 
-  private val powers = Array.tabulate(Greatest - Least + 1)(index => first128Bits(Least + index))
+  private val powers = Array.tabulate(Greatest - Least + 1) { index =>
+    val exponent = Least + index
+    if (exponent < 0) first128Bits(exponent).add(BigInteger.ONE) else first128Bits(exponent)
+  }
   private val highs = powers.map(_.shiftRight(64).longValue)
   private val lows = powers.map(_.longValue)
 
   def high(exponent: Int): Long = highs(exponent - Least)
   def low(exponent: Int): Long = lows(exponent - Least)
 
-  private def first128Bits(exponent: Int): BigInteger = {
+  /** The first 128 bits, rounded down. */
+  def first128Bits(exponent: Int): BigInteger = {
     val power = BigInteger.valueOf(5).pow(exponent.abs)
     if (exponent >= 0) power.shiftLeft(128).shiftRight(power.bitLength)
     else {
       // 2^(bitLength + 127) / 5^n has 128 bits, because 5^n is not a power of two unless it is 1.
-      BigInteger.ONE.shiftLeft(power.bitLength + 127).divide(power).add(BigInteger.ONE)
+      BigInteger.ONE.shiftLeft(power.bitLength + 127).divide(power)
     }
   }
 }
@@ -226,8 +226,10 @@ object ShortestDecimal {
   final private val LeastK = -324
   final private val GreatestK = 292
 
-  /** 10^-k as 126 bits, plus one, in an upper and a lower half of 63 bits. */
-  private val g = Array.tabulate(GreatestK - LeastK + 1)(index => powerOfTen(-LeastK - index))
+  /** 10^-k as 126 bits, plus one, in an upper and a lower half of 63 bits. 5^-k has the same bits. */
+  private val g = Array.tabulate(GreatestK - LeastK + 1) { index =>
+    PowersOfFive.first128Bits(-LeastK - index).shiftRight(2).add(BigInteger.ONE)
+  }
   private val g1 = g.map(_.shiftRight(63).longValue)
   private val g0 = g.map(_.longValue & Mask63)
 
@@ -245,19 +247,16 @@ object ShortestDecimal {
         val q = math.max(exponent, 1) - format.bias - format.mantissaBits
         val c = if (exponent == 0) mantissa else mantissa | (1L << format.mantissaBits)
         // Below a power of two, the next number is half as far away as above.
-        printShortest(format, q, c, mantissa == 0 && exponent > 1, out)
+        val irregular = mantissa == 0 && exponent > 1
+        val k = if (irregular) floorLog10ThreeQuartersPow2(q) else floorLog10Pow2(q)
+        val digits = shortest(k, q, c, irregular)
+        layOut(digits, k, plainBelow = if (format.mantissaBits > 23) 15 else 6, out)
       }
     }
   }
 
-  private def printShortest(
-      format: IeeeFormat,
-      q: Int,
-      c: Long,
-      irregular: Boolean,
-      out: TextBuffer
-  ): Unit = {
-    val k = if (irregular) floorLog10ThreeQuartersPow2(q) else floorLog10Pow2(q)
+  /** Returns the shortest number, in units of 10^k. */
+  private def shortest(k: Int, q: Int, c: Long, irregular: Boolean): Long = {
     val h = q + floorLog2Pow10(-k) + 2
     val vb = scaled(k, c << 2 << h)
     val vbl = scaled(k, (c << 2) - (if (irregular) 1 else 2) << h)
@@ -267,30 +266,23 @@ object ShortestDecimal {
     val tens = s / 10 * 10
     val lowerTens = vbl < (tens << 2)
     val upperTens = (tens + 10 << 2) < vbr
-    if (s >= 10 && lowerTens != upperTens)
-      layOut(format, if (lowerTens) tens else tens + 10, k, out)
+    if (s >= 10 && lowerTens != upperTens) tens + (if (lowerTens) 0 else 10)
     else {
       val lower = vbl < (s << 2)
       val upper = (s + 1 << 2) < vbr
       val distance = vb - (s + s + 1 << 1)
       val nearestIsLower = distance < 0 || distance == 0 && (s & 1) == 0
-      layOut(format, if (if (lower != upper) lower else nearestIsLower) s else s + 1, k, out)
+      if (if (lower != upper) lower else nearestIsLower) s else s + 1
     }
   }
 
-  /** Prints digits times 10^exponent as `to_chars` does. */
-  private def layOut(
-      format: IeeeFormat,
-      allDigits: Long,
-      allExponent: Int,
-      out: TextBuffer
-  ): Unit = {
-    var digits = allDigits
-    var exponent = allExponent
+  /** Prints a number times 10^k as `to_chars` does. From 10^plainBelow on, the text has an exponent. */
+  private def layOut(number: Long, k: Int, plainBelow: Int, out: TextBuffer): Unit = {
+    var digits = number
+    var exponent = k
     while (digits % 10 == 0) { digits /= 10; exponent += 1 }
     val size = PowersOfTen.digits(digits)
     val scientific = exponent + size - 1 // the exponent if one digit is before the point
-    val plainBelow = if (format.mantissaBits > 23) 15 else 6
     if (scientific < -4 || scientific >= plainBelow) {
       pointed(digits, size - 1, out)
       out.add('e')
@@ -329,11 +321,4 @@ object ShortestDecimal {
     (q * 661971961083L - 274743187321L >> 41).toInt
 
   private def floorLog2Pow10(k: Int): Int = (k * 913124641741L >> 38).toInt
-
-  private def powerOfTen(exponent: Int): BigInteger = {
-    val power = BigInteger.TEN.pow(exponent.abs)
-    val shift = 125 - floorLog2Pow10(exponent)
-    (if (exponent < 0) BigInteger.ONE.shiftLeft(shift).divide(power) else power.shiftLeft(shift))
-      .add(BigInteger.ONE)
-  }
 }

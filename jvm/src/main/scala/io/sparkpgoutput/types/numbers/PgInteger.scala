@@ -14,9 +14,6 @@ final class PgInteger(
 ) extends PgType(name) {
   override def sparkType(modifier: Int): DataType = default
 
-  override def readsUnknown(target: DataType): Boolean =
-    signed && (target == default || target == ByteType && default == ShortType)
-
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     NumberConversion.of(reader, target)
 
@@ -96,16 +93,11 @@ object PgXid8 extends PgType("xid8") {
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
-      number.set(negative = false, read(bytes, from, to), 0)
+      number.set(negative = false, int64(bytes, from, to), 0)
 
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      val value = read(bytes, from, to)
+      val value = int64(bytes, from, to)
       if (value >= 0) out.number(value) else out.add(java.lang.Long.toUnsignedString(value))
-    }
-
-    private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
-      InvalidValue.requireSize(name, to - from, 8)
-      BigEndian.int64(bytes, from)
     }
   }
 }

@@ -2,7 +2,6 @@ package io.sparkpgoutput.types.numbers
 
 import org.apache.spark.sql.types.{DataType, DecimalType}
 
-import io.sparkpgoutput.protocol.BigEndian
 import io.sparkpgoutput.types._
 
 /**
@@ -49,15 +48,13 @@ object PgMoney extends PgType("money") {
         bytes(at + 2) == 0x92.toByte
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
-      InvalidValue.requireSize(name, to - from, 8)
-      val value = BigEndian.int64(bytes, from)
+      val value = int64(bytes, from, to)
       // The magnitude of the least number has 64 bits, without a sign.
       number.set(value < 0, if (value < 0) -value else value, -scale)
     }
 
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      InvalidValue.requireSize(name, to - from, 8)
-      val value = BigEndian.int64(bytes, from)
+      val value = int64(bytes, from, to)
       val divisor = PowersOfTen(scale)
       if (value < 0 && value / divisor == 0) out.add('-')
       out.number(value / divisor)

@@ -35,8 +35,6 @@ object PgNumeric extends PgType("numeric") {
       else DecimalType(digits, math.max(scale, 0))
     }
 
-  override def readsUnknown(target: DataType): Boolean = target.isInstanceOf[DecimalType]
-
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     NumberConversion.of(NumericBinary, target)
 

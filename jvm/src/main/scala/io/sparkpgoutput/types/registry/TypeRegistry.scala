@@ -1,9 +1,11 @@
 package io.sparkpgoutput.types.registry
 
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.types.containers.{PgArray, PgComposite, PgHstore, PgMultirange, PgRange}
-import io.sparkpgoutput.types.families.PgText
+import io.sparkpgoutput.types.datetime.{PgDate, PgInterval, PgTimestamp}
+import io.sparkpgoutput.types.families.{PgBoolean, PgBytea, PgText}
+import io.sparkpgoutput.types.numbers.{PgFloat, PgInteger, PgNumeric}
 import io.sparkpgoutput.types.{PgType, PgUnknown, TypeLookup}
 
 /**
@@ -36,13 +38,25 @@ final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) exten
   override def partByOid(oid: Long): PgType =
     declarations.get(oid).flatMap(TypeRegistry(declarations - oid).declared).getOrElse(byOid(oid))
 
-  override def ofUnknown(target: DataType): Option[PgType] = textTypes.find(_.readsUnknown(target))
-
-  @transient private lazy val textTypes: Seq[PgType] = {
-    val unknown = byOid(0)
-    BuiltInTypes.all.map(_.pgType) ++
-      Seq(new PgArray(unknown, 0), new PgRange("range", unknown), new PgComposite(this), PgHstore)
-  }
+  override def ofUnknown(target: DataType): Option[PgType] = Option(target match {
+    case BooleanType                                       => PgBoolean
+    case ByteType | ShortType                              => PgInteger.Int2
+    case IntegerType                                       => PgInteger.Int4
+    case LongType                                          => PgInteger.Int8
+    case FloatType                                         => PgFloat.Float4
+    case DoubleType                                        => PgFloat.Float8
+    case _: DecimalType                                    => PgNumeric
+    case BinaryType                                        => PgBytea
+    case DateType                                          => PgDate
+    case TimestampType                                     => PgTimestamp.Timestamptz
+    case TimestampNTZType                                  => PgTimestamp.Timestamp
+    case _: YearMonthIntervalType | _: DayTimeIntervalType => PgInterval
+    case _: ArrayType                                      => new PgArray(byOid(0), 0)
+    case struct: StructType if PgRange.isRange(struct)     => new PgRange("range", byOid(0))
+    case _: StructType                                     => new PgComposite(this)
+    case _: MapType                                        => PgHstore
+    case _                                                 => null
+  })
 
   /** The type that a declaration means; None if it is not valid. */
   def declared(declaration: String): Option[PgType] = declaration.split(":", 2) match {
