@@ -29,8 +29,7 @@ import io.sparkpgoutput.source.slot._
  * {{{
  *   Spark's driver                                           an executor                       the server
  *   latestOffset ──► SlotStream asks for the end of the WAL ──────────────────────────────────► flush LSN
- *   planInputPartitions(start, end) ──► BatchRead ─────────► SlotPartitionReader
- *                                                              BatchMessages ◄── SlotSession ◄── walsender
+ *   planInputPartitions(start, end) ──► BatchRead ─────────► SlotPartitionReader ◄── SlotSession ◄── walsender
  *                                       ReadReport ◄────────── rows, and where the session is
  *   commit(end), latestOffset(start) ──► next BatchRead ───► SlotSession.confirm ──────────────► confirmed LSN
  *   stop ──► SessionEnd ───────────────────────────────────────────────────────────────────────► confirmed LSN
