@@ -180,8 +180,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def metrics(consumed: Optional[Offset]): util.Map[String, String] =
     state.fold(Map.empty[String, String]) { found =>
       val position = if (consumed.isPresent) lsn(consumed.get) else committed
-      SlotHealth.metrics(found, position) ++
-        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> secondsBehind(found, position))
+      SlotHealth.metrics(found, position, secondsBehind(found, position))
     }.asJava
 
   private def secondsBehind(state: SlotState, position: Long): Option[String] = {
