@@ -27,7 +27,8 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
       Array(CopiedSlotPartition(settings, output))
     }
 
-  override def createReaderFactory(): PartitionReaderFactory = CopiedSlotReaderFactory
+  override def createReaderFactory(): PartitionReaderFactory =
+    partition => new CopiedSlotReader(partition.asInstanceOf[CopiedSlotPartition])
 }
 
 /**
@@ -36,12 +37,6 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
  */
 final case class CopiedSlotPartition(settings: SessionSettings, output: SlotOutput)
     extends InputPartition
-
-/** Makes the reader on an executor. */
-object CopiedSlotReaderFactory extends PartitionReaderFactory {
-  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
-    new CopiedSlotReader(partition.asInstanceOf[CopiedSlotPartition])
-}
 
 /** Reads a temporary copy of a slot to the end of the WAL. The copy goes with the connection. */
 final class CopiedSlotReader(partition: CopiedSlotPartition) extends TransactionReader {
