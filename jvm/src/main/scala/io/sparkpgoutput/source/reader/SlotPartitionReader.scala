@@ -76,7 +76,7 @@ abstract class TransactionReader extends PartitionReader[InternalRow] {
   }
 
   override def currentMetricsValues(): Array[CustomTaskMetric] =
-    ReadMetrics.values(transactions, bytes)
+    Array(new TransactionsMetric().of(transactions), new MessageBytesMetric().of(bytes))
 }
 
 /**

@@ -19,7 +19,7 @@ import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
-import io.sparkpgoutput.source.reader.ReadMetrics
+import io.sparkpgoutput.source.reader.{MessageBytesMetric, TransactionsMetric}
 import io.sparkpgoutput.source.stream.{SlotBatch, SlotStream, SourceOptions}
 import io.sparkpgoutput.source.table.PublishedTable
 
@@ -112,7 +112,8 @@ final class SlotScan(val options: SourceOptions, val output: SlotOutput) extends
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
     new SlotStream(options, output, checkpoint)
 
-  override def supportedCustomMetrics(): Array[CustomMetric] = ReadMetrics.all
+  override def supportedCustomMetrics(): Array[CustomMetric] =
+    Array(new TransactionsMetric, new MessageBytesMetric)
   override def columnarSupportMode(): Scan.ColumnarSupportMode =
     Scan.ColumnarSupportMode.UNSUPPORTED
 }
