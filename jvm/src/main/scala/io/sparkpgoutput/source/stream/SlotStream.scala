@@ -191,7 +191,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   /** Ends the session wherever it is, and confirms to the server what is committed. */
   override def stop(): Unit = {
-    if (start.isChecked) SessionEnd.end(settings, start.source, committed)
+    if (start.isChecked) new SessionEnd(settings, start.source, committed).run()
     server.close()
   }
 
