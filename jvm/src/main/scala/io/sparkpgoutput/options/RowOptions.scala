@@ -135,8 +135,22 @@ object DecodeOptions {
   )
 }
 
-/** The options that several functions have. */
+/** The options that several functions, sources or jobs have. */
 object SharedOptions {
+
+  def user[T](set: (T, String) => T): OptionSpec[T] = OptionSpec.text[T](
+    "user",
+    "a role",
+    "the role in the URL",
+    "The role that connects to the server."
+  )(set)
+
+  def password[T](set: (T, String) => T): OptionSpec[T] = OptionSpec.text[T](
+    "password",
+    "a text",
+    "the password in the URL or in a pgpass file",
+    "The password of the role."
+  )(set)
 
   /**
    * The option that says whether bad data is an error or gives NULL. It has the values of `from_json`.

@@ -25,12 +25,11 @@ object MessageSchema extends StructSchema {
       "LSN of the rollback; BEGIN_PREPARE, PREPARE, STREAM_PREPARE: the LSN of the " +
       "prepare; ROLLBACK_PREPARED: the LSN of the end of the prepare"
   )
-  val END_LSN: Int =
-    field(
-      "end_lsn",
-      LongType,
-      "The LSN of the end of the transaction, of its prepare or of its rollback"
-    )
+  val END_LSN: Int = field(
+    "end_lsn",
+    LongType,
+    "The LSN of the end of the transaction, of its prepare or of its rollback"
+  )
   val TIMESTAMP: Int =
     field("timestamp", TimestampType, "The time of the commit, the prepare or the rollback")
   val PREPARE_TIMESTAMP: Int =
@@ -69,15 +68,13 @@ object MessageSchema extends StructSchema {
   val KEY: Int = field(
     "key",
     TupleSchema.schema,
-    "UPDATE, DELETE: the old values of the replica identity. Other columns have the kind " +
-      "n"
+    "UPDATE, DELETE: the old values of the replica identity. Other columns have the kind n"
   )
-  val OLD: Int =
-    field(
-      "old",
-      TupleSchema.schema,
-      "UPDATE, DELETE: the old row, if the table has REPLICA IDENTITY FULL"
-    )
+  val OLD: Int = field(
+    "old",
+    TupleSchema.schema,
+    "UPDATE, DELETE: the old row, if the table has REPLICA IDENTITY FULL"
+  )
   val NEW: Int = field("new", TupleSchema.schema, "INSERT, UPDATE: the new row")
 
   private def typeNames: String = MessageType.all.map(_.name).mkString(", ")
@@ -88,13 +85,11 @@ object RelationSchema extends StructSchema {
   val NAMESPACE: Int =
     field("namespace", StringType, "The schema of the table. It is empty for pg_catalog")
   val NAME: Int = field("name", StringType, "The name of the table")
-  val REPLICA_IDENTITY: Int =
-    field(
-      "replica_identity",
-      StringType,
-      "The replica identity: d for default (primary key), n for nothing, f for full, i for " +
-        "an index"
-    )
+  val REPLICA_IDENTITY: Int = field(
+    "replica_identity",
+    StringType,
+    "The replica identity: d for default (primary key), n for nothing, f for full, i for an index"
+  )
   val COLUMNS: Int = field(
     "columns",
     ArrayType(RelationColumnSchema.schema, containsNull = false),
@@ -129,12 +124,11 @@ object TupleSchema extends StructSchema {
     "One letter for each column: n for NULL, u for an unchanged TOASTed value, which is " +
       "not sent, t for text, b for binary"
   )
-  val TEXT: Int =
-    field(
-      "text",
-      ArrayType(StringType),
-      "One element for each column. It is NULL if the kind is not t"
-    )
+  val TEXT: Int = field(
+    "text",
+    ArrayType(StringType),
+    "One element for each column. It is NULL if the kind is not t"
+  )
   val BINARY: Int = field(
     "binary",
     ArrayType(BinaryType),

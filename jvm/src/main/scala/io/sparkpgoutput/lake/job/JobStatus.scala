@@ -26,7 +26,7 @@ import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
-import io.sparkpgoutput.source.slot.{SlotHealth, SlotMetrics, SlotState}
+import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
 
 /**
  * A job and its tables at one moment.
@@ -314,9 +314,7 @@ object JobStatus {
       val newest = now.state.tables.values.flatMap(_.lastChange).maxOption
       val seconds =
         SlotHealth.secondsBehind(Lsn.isBelow(position, found.flushLsn), newest).map(_.toString)
-      val metrics = SlotHealth.metrics(found, position) ++
-        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> seconds)
-      (metrics ++ Map(
+      (SlotHealth.metrics(found, position, seconds) ++ Map(
         "lsn" -> Lsn.format(position),
         "active" -> found.holder.nonEmpty.toString,
         "warnings" -> SlotHealth.warnings(found).map(_.text).mkString("\n")

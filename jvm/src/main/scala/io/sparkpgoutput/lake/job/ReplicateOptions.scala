@@ -198,16 +198,8 @@ object ReplicateOptions {
       text("url", "a URL of PostgreSQL's JDBC driver", Required, "The address of the server.")(
         (options, url) => options.copy(url = url)
       ),
-      text("user", "a role", "the role in the URL", "The role that connects to the server.")(
-        (options, user) =>
-          options.copy(user = Some(user))
-      ),
-      text(
-        "password",
-        "a text",
-        "the password in the URL or in a pgpass file",
-        "The password of the role."
-      )((options, password) => options.copy(password = Some(password))),
+      SharedOptions.user((options, user) => options.copy(user = Some(user))),
+      SharedOptions.password((options, password) => options.copy(password = Some(password))),
       text(
         "slot",
         "the name of a slot",

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.source.output
 
-import java.util.Arrays
+import java.nio.ByteBuffer
 
 import scala.annotation.switch
 import scala.collection.mutable
@@ -27,10 +27,10 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
 
   private val decoder = new RelationDecoder(TextEncoding.Utf8)
   private val relations = mutable.LongMap.empty[Definition]
-  private val types = mutable.LongMap.empty[Array[Byte]]
+  private val types = mutable.LongMap.empty[ByteBuffer]
 
   /** The types that this batch has. */
-  private val writtenTypes = mutable.LongMap.empty[Array[Byte]]
+  private val writtenTypes = mutable.LongMap.empty[ByteBuffer]
   private var batch = 0
   private var lsn = 0L
   private var xid = 0L
@@ -51,7 +51,7 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
   private def read(message: Array[Byte]): Unit = (message(0).toChar: @switch) match {
     case Tag.Begin    => begin(message)
     case Tag.Relation => relation(message)
-    case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
+    case Tag.Type     => types.update(BigEndian.uint32(message, 1), ByteBuffer.wrap(message))
     case Tag.Insert | Tag.Update | Tag.Delete =>
       define(BigEndian.uint32(message, 1))
       pending.append(message)
@@ -77,8 +77,8 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
     val schema = SchemaMessage.outsideStream(message)
     val columns = decoder.relation(schema).columns
     val used = columns.map(_.typeId).distinct.flatMap(oid => types.get(oid).map(oid -> _))
-    val sent = new Definition(message, used)
-    if (!relations.get(schema.oid).exists(_.isSame(sent))) relations.update(schema.oid, sent)
+    val sent = Definition(ByteBuffer.wrap(message), used)
+    if (!relations.get(schema.oid).contains(sent)) relations.update(schema.oid, sent)
   }
 
   /** Puts the messages that describe a table in front of its first change in the batch. */
@@ -88,12 +88,9 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
     if (definition != null && definition.batch != batch) {
       definition.batch = batch
       definition.types.foreach { case (typeId, message) =>
-        if (!writtenTypes.get(typeId).exists(Arrays.equals(_, message))) {
-          writtenTypes.update(typeId, message)
-          pending.append(message)
-        }
+        if (!writtenTypes.put(typeId, message).contains(message)) pending.append(message.array)
       }
-      pending.append(definition.message)
+      pending.append(definition.message.array)
     }
   }
 
@@ -128,18 +125,11 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
 private object MessageRows {
 
   /**
-   * A Relation message, and the Type messages of its columns.
+   * A Relation message, and the Type messages of its columns. Two are equal if they have the same bytes.
    *
    * @param batch the number of the last batch that has the definition
    */
-  final private class Definition(
-      val message: Array[Byte],
-      val types: Seq[(Long, Array[Byte])]
-  ) {
+  final private case class Definition(message: ByteBuffer, types: Seq[(Long, ByteBuffer)]) {
     var batch = 0
-
-    def isSame(other: Definition): Boolean =
-      Arrays.equals(message, other.message) && types.length == other.types.length &&
-        types.zip(other.types).forall { case ((_, one), (_, two)) => Arrays.equals(one, two) }
   }
 }

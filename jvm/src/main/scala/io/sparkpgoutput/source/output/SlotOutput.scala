@@ -28,7 +28,10 @@ object SlotOutput {
 
     override def select(columns: Set[String]): SlotOutput = Changes(format.select(columns))
 
-    override def rows(): SlotRows = new ChangeRows(format)
+    override def rows(): SlotRows = {
+      val reader = new WholeTransactionReader(format)
+      reader.message(_)
+    }
   }
 
   /**
@@ -54,13 +57,6 @@ trait SlotRows {
 
   /** Takes the next message and returns its rows. Take all rows before the next message. */
   def message(message: Array[Byte]): Iterator[InternalRow]
-}
-
-/** Makes the rows of changes. */
-final class ChangeRows(format: ChangeFormat) extends SlotRows {
-  private val reader = new WholeTransactionReader(format)
-
-  override def message(message: Array[Byte]): Iterator[InternalRow] = reader.message(message)
 }
 
 /** The columns of messages. */

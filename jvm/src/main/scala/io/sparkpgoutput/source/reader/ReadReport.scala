@@ -3,7 +3,7 @@ package io.sparkpgoutput.source.reader
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.metric.{CustomSumMetric, CustomTaskMetric}
 import org.apache.spark.util.CollectionAccumulator
 
 /**
@@ -55,29 +55,19 @@ final class ReadReports(context: SparkContext) {
   }
 }
 
-/** The number of transactions that a scan has read. */
-final class TransactionsMetric extends CustomSumMetric {
-  override def name(): String = "transactions"
-  override def description(): String = "number of transactions"
-}
+/** A metric of a scan, which Spark's UI shows. Spark makes each by its class. */
+sealed abstract class ReadMetric(override val name: String, override val description: String)
+    extends CustomSumMetric {
 
-/** The bytes of the messages that a scan has read. */
-final class MessageBytesMetric extends CustomSumMetric {
-  override def name(): String = "messageBytes"
-  override def description(): String = "bytes of messages"
-}
-
-/** The metrics of a scan, which Spark's UI shows. Spark makes each by its class. */
-object ReadMetrics {
-  def all: Array[CustomMetric] = Array(new TransactionsMetric, new MessageBytesMetric)
-
-  def values(transactions: Long, bytes: Long): Array[CustomTaskMetric] = Array(
-    value(new TransactionsMetric().name(), transactions),
-    value(new MessageBytesMetric().name(), bytes)
-  )
-
-  private def value(metric: String, now: Long) = new CustomTaskMetric {
-    override def name(): String = metric
-    override def value(): Long = now
+  /** The metric of a task. */
+  def of(task: Long): CustomTaskMetric = new CustomTaskMetric {
+    override def name(): String = ReadMetric.this.name
+    override def value(): Long = task
   }
 }
+
+/** The number of transactions that a scan has read. */
+final class TransactionsMetric extends ReadMetric("transactions", "number of transactions")
+
+/** The bytes of the messages that a scan has read. */
+final class MessageBytesMetric extends ReadMetric("messageBytes", "bytes of messages")

@@ -14,7 +14,6 @@ import org.apache.spark.{SparkEnv, TaskContext}
 import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.BeginMessage
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.source.output.SlotRows
 import io.sparkpgoutput.source.session.{BatchRead, SlotSessions}
 
 /** The one partition of a batch. It prefers the executor that keeps the session. */
@@ -29,69 +28,31 @@ final case class SlotReaderFactory(reports: CollectionAccumulator[String])
     new SlotPartitionReader(partition.asInstanceOf[SlotPartition].read, reports)
 }
 
-/** Reads a batch from the session of its source, and keeps the session for the next batch. */
-final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[String])
-    extends PartitionReader[InternalRow] {
-  private val messages = new BatchMessages(read)
-  private val rows = new TransactionRows(messages, () => messages.next())
-  private var isDone = false
-  // A task can fail after it has read everything. Its next attempt then needs the slot.
-  Option(TaskContext.get()).foreach(_.addTaskFailureListener((_, _) => messages.end()))
-
-  override def next(): Boolean = {
-    val more = rows.next()
-    if (!more && !isDone) finish()
-    more
-  }
-
-  override def get(): InternalRow = rows.get
-
-  override def currentMetricsValues(): Array[CustomTaskMetric] =
-    ReadMetrics.values(rows.transactions, rows.bytes)
-
-  private def finish(): Unit = {
-    isDone = true
-    messages.park()
-    val location = Some(SlotPartitionReader.here)
-    reports.add(ReadReport(read.end, rows.count, rows.lastCommit, location).text)
-  }
-
-  override def close(): Unit = if (!isDone) {
-    isDone = true
-    messages.discard()
-  }
-}
-
-private object SlotPartitionReader {
-
-  /** This executor, in the form of Spark's `ExecutorCacheTaskLocation`. */
-  private def here: String = {
-    val executor = SparkEnv.get.blockManager.blockManagerId
-    s"executor_${executor.host}_${executor.executorId}"
-  }
-}
-
 /**
- * The rows of messages, one after the other, and how many there are.
- *
- * @param nextMessage returns null at the end
+ * Reads the rows of messages, one message after the other, and counts what it has read. A subclass says where the
+ * messages come from, and what makes rows of them.
  */
-final class TransactionRows(rows: SlotRows, nextMessage: () => Array[Byte]) {
+abstract class TransactionReader extends PartitionReader[InternalRow] {
   private var pending: Iterator[InternalRow] = Iterator.empty
   private var row: InternalRow = _
   private var isAtEnd = false
+  private var transactions, bytes = 0L
 
-  /** The numbers of rows, of transactions and of bytes so far. */
-  var count, transactions, bytes = 0L
+  /** The number of rows so far. */
+  protected var count = 0L
 
   /** The time of the last commit in microseconds since 1970; 0 if there is none. */
-  var lastCommit = 0L
+  protected var lastCommit = 0L
 
-  rows.startBatch()
+  /** Returns the next message, or null at the end. */
+  protected def nextMessage(): Array[Byte]
 
-  def get: InternalRow = row
+  /** Returns the rows of a message. Take all of them before the next message. */
+  protected def rowsOf(message: Array[Byte]): Iterator[InternalRow]
 
-  def next(): Boolean = {
+  override def get(): InternalRow = row
+
+  override def next(): Boolean = {
     while (!pending.hasNext && !isAtEnd) {
       val message = nextMessage()
       if (message == null) isAtEnd = true else pending = read(message)
@@ -106,25 +67,30 @@ final class TransactionRows(rows: SlotRows, nextMessage: () => Array[Byte]) {
 
   private def read(message: Array[Byte]): Iterator[InternalRow] = {
     bytes += message.length
-    val found = rows.message(message)
+    val found = rowsOf(message)
     if (BeginMessage.is(message)) {
       transactions += 1
       lastCommit = BeginMessage.timestamp(message)
     }
     found
   }
+
+  override def currentMetricsValues(): Array[CustomTaskMetric] =
+    Array(new TransactionsMetric().of(transactions), new MessageBytesMetric().of(bytes))
 }
 
 /**
- * The messages of a batch from the session of its source, and what makes rows of them.
+ * Reads a batch from the session of its source, and keeps the session for the next batch.
  *
  * If the session is lost, because somebody has ended it or the connection broke, another session reads
  * the batch from its start, and continues after the last message that was returned. If a transaction was open
  * while the catalog changed, PostgreSQL can send it differently. So the checksum of the earlier messages must
  * be the same. If it is not, the task fails, and Spark reads the batch again from its start.
  */
-final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
-  import BatchMessages._
+final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[String])
+    extends TransactionReader
+    with Logging {
+  import SlotPartitionReader._
 
   private var kept = SlotSessions.take(read)
   private val passed = new Passed
@@ -139,18 +105,21 @@ final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
   private var loss: SourceException = _
   private var passedAtLoss = -1L
   private var losses = 0
+  private var isDone = false
   begin()
+  // A task can fail after it has read everything. Its next attempt then needs the slot.
+  Option(TaskContext.get()).foreach(_.addTaskFailureListener((_, _) => SlotSessions.close(kept)))
 
   private def begin(): Unit = {
     if (read.confirmed != 0) kept.session.confirm(read.confirmed)
     kept.session.startBatch(read.end)
+    kept.rows.startBatch()
   }
 
-  override def startBatch(): Unit = kept.rows.startBatch()
-  override def message(message: Array[Byte]): Iterator[InternalRow] = kept.rows.message(message)
+  override protected def rowsOf(message: Array[Byte]): Iterator[InternalRow] =
+    kept.rows.message(message)
 
-  /** Returns the next message, or null at the end of the batch. */
-  def next(): Array[Byte] =
+  override protected def nextMessage(): Array[Byte] =
     try {
       if (again != null) readAgain()
       val message = kept.session.next(read.end)
@@ -159,7 +128,7 @@ final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
     } catch {
       case error: SourceException if kept.session.wasLost =>
         startAgain(error)
-        next()
+        nextMessage()
     }
 
   private def startAgain(error: SourceException): Unit = {
@@ -173,7 +142,6 @@ final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
     )
     kept = SlotSessions.startAgain(kept, read)
     begin()
-    startBatch()
     again = new Passed
   }
 
@@ -182,33 +150,47 @@ final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
     while (again.count < passed.count) {
       val found = kept.session.next(read.end)
       if (found == null) throw loss
-      message(found).foreach(_ => ())
+      rowsOf(found).foreach(_ => ())
       again.add(found)
     }
     if (again.checksum != passed.checksum) throw loss
     again = null
   }
 
-  /** Keeps the session for the next batch. */
-  def park(): Unit = {
-    kept.position = read.end
-    SlotSessions.park(kept)
+  override def next(): Boolean = {
+    val more = super.next()
+    if (!more && !isDone) finish()
+    more
   }
 
-  /** Ends the session, if it is kept for the next batch. */
-  def end(): Unit = SlotSessions.close(kept)
+  /** Keeps the session for the next batch. */
+  private def finish(): Unit = {
+    isDone = true
+    kept.position = read.end
+    SlotSessions.park(kept)
+    reports.add(ReadReport(read.end, count, lastCommit, Some(here)).text)
+  }
 
-  /** Ends the session: a batch that was not read to its end leaves it in a transaction. */
-  def discard(): Unit = SlotSessions.discard(kept)
+  /** Ends the session if the batch was not read to its end, because it is in a transaction then. */
+  override def close(): Unit = if (!isDone) {
+    isDone = true
+    SlotSessions.discard(kept)
+  }
 }
 
-private object BatchMessages {
+private object SlotPartitionReader {
 
   /**
    * The number of sessions in a row that can be lost before one of them gives a new message. One
    * more loss is an error.
    */
   final private val MaxLosses = 3
+
+  /** This executor, in the form of Spark's `ExecutorCacheTaskLocation`. */
+  private def here: String = {
+    val executor = SparkEnv.get.blockManager.blockManagerId
+    s"executor_${executor.host}_${executor.executorId}"
+  }
 
   /**
    * The checksum of the messages that were given out. It leaves out messages that describe a table

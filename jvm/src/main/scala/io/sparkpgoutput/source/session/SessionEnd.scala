@@ -11,23 +11,24 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{Connections, ReplicationProtocol, ServerConnection}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, SourceIdentity}
 
-/** Ends the session of a source at the end of a query. */
-object SessionEnd extends Logging {
+/**
+ * Ends the session of a source at the end of a query, on whichever executor it is, and confirms an LSN to the server.
+ *
+ * @param source
+ *   the source that was read. If the address now leads to another server, nothing is confirmed there.
+ * @param committed the LSN below which all is committed in Spark; 0 if that is not known
+ */
+final class SessionEnd(settings: SessionSettings, source: SourceIdentity, committed: Long)
+    extends Logging {
   private val Limit = Duration.ofSeconds(10)
   final private val PauseMillis = 20L
 
   /**
-   * Ends the session of a source, on whichever executor it is, and confirms an LSN to the server. This
-   * takes at most 10 seconds and never fails. If the LSN is not confirmed, the slot is behind, which does no
-   * harm.
-   *
-   * @param source
-   *   the source that was read. If the address now leads to another server, nothing is confirmed there.
-   * @param committed the LSN below which all is committed in Spark; 0 if that is not known
+   * Ends the session. This takes at most 10 seconds and never fails. If the LSN is not confirmed, the slot is behind,
+   * which does no harm.
    */
-  def end(settings: SessionSettings, source: SourceIdentity, committed: Long): Unit = {
-    val ending =
-      new Thread(() => endNow(settings, source, committed), s"end of ${settings.applicationName}")
+  def run(): Unit = {
+    val ending = new Thread(() => endNow(), s"end of ${settings.applicationName}")
     ending.setDaemon(true)
     ending.start()
     // Spark interrupts the thread of a query that it stops.
@@ -37,15 +38,15 @@ object SessionEnd extends Logging {
     if (ending.isAlive) logWarning(s"The session of the slot ${settings.slot} did not end in time.")
   }
 
-  private def endNow(settings: SessionSettings, source: SourceIdentity, committed: Long): Unit =
+  private def endNow(): Unit =
     try {
       SlotSessions.close(settings.id)
       Using.resource(Connections.open(settings.address, s"${settings.applicationName} (end)")) {
         sql =>
-          freeSlot(sql, settings).foreach { slot =>
+          freeSlot(sql).foreach { slot =>
             val confirmed = slot.confirmedFlush.getOrElse(0L)
             if (Lsn.isBelow(confirmed, committed) && !Lsn.isBelow(slot.flushLsn, committed))
-              confirm(sql, settings, source, committed)
+              confirm(sql)
           }
       }
     } catch {
@@ -59,7 +60,7 @@ object SessionEnd extends Logging {
    * Ends the session that has the slot, if this start of the query made it. Returns None if it belongs to
    * somebody else, for example to a later start of the same query, which can begin before this one has ended.
    */
-  private def freeSlot(sql: ServerConnection, settings: SessionSettings): Option[SlotState] = {
+  private def freeSlot(sql: ServerConnection): Option[SlotState] = {
     var state = SlotState.read(sql, settings.slot)
     def own = state.flatMap(_.holder).filter(_.applicationName == settings.applicationName)
     val deadline = System.nanoTime() + Limit.toNanos
@@ -71,12 +72,7 @@ object SessionEnd extends Logging {
     state.filter(_.holder.isEmpty)
   }
 
-  private def confirm(
-      sql: ServerConnection,
-      settings: SessionSettings,
-      source: SourceIdentity,
-      committed: Long
-  ): Unit = {
+  private def confirm(sql: ServerConnection): Unit = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
     try {
       val server = Server.of(connection)
@@ -87,11 +83,11 @@ object SessionEnd extends Logging {
       copy.writeToCopy(update, 0, update.length)
       copy.flushCopy()
       val deadline = System.nanoTime() + Limit.toNanos
-      while (isBehind(sql, settings, committed) && System.nanoTime() < deadline)
+      while (isBehind(sql) && System.nanoTime() < deadline)
         Thread.sleep(PauseMillis)
     } finally connection.abort()
   }
 
-  private def isBehind(sql: ServerConnection, settings: SessionSettings, committed: Long) =
+  private def isBehind(sql: ServerConnection) =
     SlotState.read(sql, settings.slot).flatMap(_.confirmedFlush).exists(Lsn.isBelow(_, committed))
 }

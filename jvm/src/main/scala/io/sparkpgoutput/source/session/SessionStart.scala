@@ -40,16 +40,8 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       val copy = startReplication(connection, System.nanoTime() + patience)
       // Nobody can move the slot from here on.
       checkSlot(server)
-      val session =
-        new SlotSession(
-          settings.address,
-          connection,
-          copy,
-          name(settings),
-          () => isShuttingDown(settings, connection),
-          ReplicationProtocol.statusInterval(sql)
-        )
-      session.start()
+      val interval = ReplicationProtocol.statusInterval(sql)
+      val session = new SlotSession(settings, connection, copy, name(settings), interval).start()
       new KeptSession(session, read.output.rows(), read, read.start)
     }
   }
@@ -121,12 +113,7 @@ object SessionStart {
       }
     }
 
-  private def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
-
-  private[session] def isShuttingDown(
-      settings: SessionSettings,
-      connection: ServerConnection
-  ): Boolean = Connections.isShuttingDown(settings.address, connection.host, name(settings))
+  private[session] def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
 }
 
 /** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
@@ -146,15 +133,13 @@ object CopiedSlotSession {
       val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
       val end = WalEnd.next(connection)
       val session = new SlotSession(
-        settings.address,
+        settings,
         connection,
         connection.start(copied, begin, settings.pluginOptions),
         s"spark-pgoutput copy of slot ${settings.slot}",
-        () => SessionStart.isShuttingDown(settings, connection),
         StatusInterval
       )
-      session.start()
-      session -> end
+      session.start() -> end
     })
   }
 }

@@ -22,17 +22,15 @@ import io.sparkpgoutput.source.connection._
  * no task reads. It sends status updates, also while the queue is full, because the server ends a session
  * whose client is silent. A task takes the messages. Only one task may use a session at a time.
  *
- * @param shutsDown asks the server whether it is shutting down
  * @param statusInterval
  *   the time between two status updates in nanoseconds, well below `wal_sender_timeout`
- * @param shutdownQuestionInterval the time between two calls of `shutsDown` in nanoseconds
+ * @param shutdownQuestionInterval the time between two calls of [[isShuttingDown]] in nanoseconds
  */
-final class SlotSession(
-    address: ServerAddress,
+class SlotSession(
+    settings: SessionSettings,
     connection: ReplicationConnection,
     copy: CopyDual,
     name: String,
-    shutsDown: () => Boolean,
     statusInterval: Long,
     shutdownQuestionInterval: Long = SlotSession.ShutdownQuestionInterval
 ) extends AutoCloseable {
@@ -77,7 +75,10 @@ final class SlotSession(
   private var taken = 0
 
   /** Begins to read. */
-  def start(): Unit = thread.start()
+  def start(): this.type = {
+    thread.start()
+    this
+  }
 
   /** Returns whether the session can be used. */
   def isOpen: Boolean = !closing && failure == null
@@ -127,7 +128,7 @@ final class SlotSession(
   private def take(): Unit = {
     var next = queue.poll()
     while (next == null) {
-      if (failure != null) ConnectionError.explaining(address)(throw failure)
+      if (failure != null) ConnectionError.explaining(settings.address)(throw failure)
       if (closing) throw new InterruptedException("The session was closed.")
       KilledTask.check()
       next = queue.poll(100, TimeUnit.MILLISECONDS)
@@ -209,13 +210,17 @@ final class SlotSession(
     while (!closing && queuedBytes.get >= QueueBytes) {
       status()
       if (System.nanoTime() - lastShutdownQuestion > shutdownQuestionInterval) {
-        if (shutsDown())
+        if (isShuttingDown)
           throw new SQLException("The server is shutting down.", SqlState.AdminShutdown)
         lastShutdownQuestion = System.nanoTime()
       }
       endIfParkedTooLong()
       LockSupport.parkNanos(ParkedPause)
     }
+
+  /** Asks the server whether it is shutting down. */
+  protected def isShuttingDown: Boolean =
+    Connections.isShuttingDown(settings.address, connection.host, SessionStart.name(settings))
 
   private def endIfParkedTooLong(): Unit =
     if (wanted == 0 && System.nanoTime() - parkedSince > LongestParking) {

@@ -17,7 +17,7 @@ import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnecti
  * @param systemIdentifier
  *   the number that initdb gave to the cluster; its standbys and copies have the same
  * @param timeline the timeline of the server; on a standby, the timeline of the WAL that it replays
- * @param version `server_version_num`, such as 180004
+ * @param majorVersion such as 18
  * @param walBlockSize the size of a page of WAL in bytes
  * @param inRecovery whether the server is a standby
  */
@@ -25,14 +25,10 @@ final case class Server(
     systemIdentifier: String,
     timeline: Int,
     database: String,
-    version: Int,
+    majorVersion: Int,
     walBlockSize: Int,
     inRecovery: Boolean
-) {
-
-  /** The major version, such as 18. */
-  def majorVersion: Int = version / 10000
-}
+)
 
 object Server extends Logging {
   val OldestVersion = 14
@@ -48,7 +44,7 @@ object Server extends Logging {
     val server = connection
       .query(
         "SELECT current_database() AS database, " +
-          "current_setting('server_version_num')::int AS version, " +
+          "current_setting('server_version_num')::int / 10000 AS major_version, " +
           "current_setting('wal_block_size')::int AS block_size, " +
           "pg_is_in_recovery() AS in_recovery"
       ) { row =>
@@ -56,7 +52,7 @@ object Server extends Logging {
           systemIdentifier,
           timeline,
           row.getString("database"),
-          row.getInt("version"),
+          row.getInt("major_version"),
           row.getInt("block_size"),
           row.getBoolean("in_recovery")
         )
@@ -133,25 +129,24 @@ object WalEnd {
 }
 
 /**
- * The ancestors of a timeline. Each failover of a server begins a new timeline.
+ * The ancestors of a timeline: the LSN at which each was left, by its number. Each failover of a server begins a new
+ * timeline.
  *
- * @param switches the LSN at which each ancestor was left, by its number
  * @see PostgreSQL documentation, "Timelines"
  */
-final case class TimelineHistory(switches: Map[Int, Long])
-
 object TimelineHistory {
   private val Line = """\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+).*""".r
 
-  /** Asks for the history of a timeline, which has a number greater than 1. */
-  def read(connection: ReplicationConnection, timeline: Int): TimelineHistory =
-    parse(connection.query(s"TIMELINE_HISTORY $timeline")(_.getString("content")).head)
+  /** Asks for the history of a timeline. The first timeline has none. */
+  def read(connection: ReplicationConnection, timeline: Int): Map[Int, Long] =
+    if (timeline == 1) Map.empty
+    else parse(connection.query(s"TIMELINE_HISTORY $timeline")(_.getString("content")).head)
 
   /**
    * Parses a history file. A line has the number of a timeline, the LSN at which it was left, and the
    * reason. Empty lines and comments have none (`readTimeLineHistory`).
    */
-  def parse(content: String): TimelineHistory = TimelineHistory(content.linesIterator.collect {
+  def parse(content: String): Map[Int, Long] = content.linesIterator.collect {
     case Line(timeline, lsn) => timeline.toInt -> SlotState.lsn(lsn)
-  }.toMap)
+  }.toMap
 }

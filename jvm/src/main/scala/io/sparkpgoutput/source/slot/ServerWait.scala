@@ -4,7 +4,7 @@ import java.time.Duration
 import java.util.concurrent.TimeUnit.{NANOSECONDS, SECONDS}
 import java.util.concurrent.{ExecutionException, FutureTask, TimeoutException}
 
-import scala.util.Try
+import scala.util.{Try, Using}
 
 import org.apache.spark.internal.Logging
 
@@ -62,14 +62,11 @@ object ServerWait extends Logging {
     }
 
   /** Finds out what the server waits for. The statement goes on if this fails. */
-  private def reason(address: ServerAddress, pid: Int, what: String): Option[String] = Try {
-    val watcher = Connections.open(address)
-    try waitsFor(watcher, pid)
-    finally watcher.abort()
-  }.recover { case error =>
-    logDebug(s"$what. The wait has no known reason", error)
-    None
-  }.get
+  private def reason(address: ServerAddress, pid: Int, what: String): Option[String] =
+    Using(Connections.open(address))(waitsFor(_, pid)).recover { case error =>
+      logDebug(s"$what. The wait has no known reason", error)
+      None
+    }.get
 
   /** Names the transactions that a process waits for. */
   def waitsFor(connection: ServerConnection, pid: Int): Option[String] = {

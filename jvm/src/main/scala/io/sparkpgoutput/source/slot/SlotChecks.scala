@@ -153,29 +153,19 @@ object SlotChecks {
   ): Seq[Int] =
     if (kept.last == server.timeline) kept
     else {
-      val history =
-        if (server.timeline == 1) TimelineHistory(Map.empty)
-        else TimelineHistory.read(connection, server.timeline)
+      val history = TimelineHistory.read(connection, server.timeline)
       timeline(history, server.timeline, kept, start, end)
     }
 
   private[slot] def timeline(
-      history: TimelineHistory,
+      history: Map[Int, Long],
       timeline: Int,
       kept: Seq[Int],
       start: Long,
       end: Option[Long]
   ): Seq[Int] =
-    history.switches.get(kept.last) match {
-      case Some(switch) if !Lsn.isBelow(switch, start) && end.exists(Lsn.isBelow(switch, _)) =>
-        throw new SourceException(
-          "PGOUTPUT_TIMELINE.PROMOTED",
-          "timeline" -> timeline,
-          "switch" -> Lsn.format(switch),
-          "end" -> Lsn.format(end.get)
-        )
-      case Some(switch) if !Lsn.isBelow(switch, start) => kept :+ timeline
-      case Some(switch) =>
+    history.get(kept.last) match {
+      case Some(switch) if Lsn.isBelow(switch, start) =>
         throw new SourceException(
           "PGOUTPUT_TIMELINE.BRANCHED_OFF",
           "timeline" -> timeline,
@@ -183,6 +173,14 @@ object SlotChecks {
           "switch" -> Lsn.format(switch),
           "lsn" -> Lsn.format(start)
         )
+      case Some(switch) if end.exists(Lsn.isBelow(switch, _)) =>
+        throw new SourceException(
+          "PGOUTPUT_TIMELINE.PROMOTED",
+          "timeline" -> timeline,
+          "switch" -> Lsn.format(switch),
+          "end" -> Lsn.format(end.get)
+        )
+      case Some(_) => kept :+ timeline
       case None =>
         throw new SourceException(
           "PGOUTPUT_TIMELINE.OTHER_HISTORY",

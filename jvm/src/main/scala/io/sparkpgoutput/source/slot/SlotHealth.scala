@@ -25,17 +25,23 @@ object SlotHealth {
    * Returns the metrics of a slot for `lastProgress`.
    *
    * @param position the LSN up to which the query has read
+   * @param secondsBehind what [[secondsBehind]] returns, as a text
    */
-  def metrics(state: SlotState, position: Long): Map[String, String] = {
+  def metrics(
+      state: SlotState,
+      position: Long,
+      secondsBehind: Option[String]
+  ): Map[String, String] = {
     import SlotMetrics._
-    of(
+    Seq(
       BYTES_BEHIND -> Some(math.max(0, state.flushLsn - position).toString),
+      SECONDS_BEHIND -> secondsBehind,
       CONFIRMED_FLUSH -> state.confirmedFlush.map(Lsn.format),
       RESTART -> state.restartLsn.map(Lsn.format),
       RETAINED_WAL -> state.retainedWal.map(_.toString),
       WAL_STATUS -> state.walStatus,
       SAFE_WAL_SIZE -> state.safeWalSize.map(_.toString)
-    )
+    ).collect { case (ordinal, Some(value)) => schema(ordinal).name -> value }.toMap
   }
 
   /**
@@ -136,11 +142,6 @@ object SlotMetrics extends StructSchema {
     "safeWalSize",
     "The bytes of WAL that the server can still write before it gives up the slot, if there is a limit"
   )
-
-  /** Returns the metrics by their names. */
-  def of(values: (Int, Option[String])*): Map[String, String] = values.collect {
-    case (ordinal, Some(value)) => schema(ordinal).name -> value
-  }.toMap
 
   private def metric(name: String, comment: String) = field(name, StringType, comment)
 }

@@ -3,6 +3,8 @@ package io.sparkpgoutput.source.slot
 import java.sql.ResultSet
 import java.time.Duration
 
+import com.fasterxml.jackson.databind.ObjectMapper
+
 import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerConnection
@@ -61,22 +63,11 @@ final case class OldestTransaction(process: String, age: Duration)
 
 object SlotState {
 
+  private val mapper = new ObjectMapper
+
   /** The columns of `pg_replication_slots` differ from version to version, so they are read as JSON. */
   private val Query =
-    s"""SELECT slot.j->>'plugin' AS plugin,
-       |  slot.j->>'database' AS database,
-       |  (slot.j->>'temporary')::bool AS temporary,
-       |  (slot.j->>'two_phase')::bool AS two_phase,
-       |  coalesce((slot.j->>'synced')::bool, false) AS synced,
-       |  slot.j->>'restart_lsn' AS restart_lsn,
-       |  slot.j->>'confirmed_flush_lsn' AS confirmed_flush_lsn,
-       |  slot.j->>'wal_status' AS wal_status,
-       |  slot.j->>'safe_wal_size' AS safe_wal_size,
-       |  coalesce(
-       |    slot.j->>'invalidation_reason',
-       |    CASE WHEN (slot.j->>'conflicting')::bool THEN 'a conflict with recovery' END
-       |  ) AS invalidation_reason,
-       |  slot.j->>'active_pid' AS active_pid,
+    s"""SELECT slot.j::text AS slot,
        |  coalesce(holder.application_name, '') AS application_name,
        |  holder.wait_event AS wait_event,
        |  walsender.replay_lsn::text AS apply_lsn,
@@ -99,19 +90,23 @@ object SlotState {
   /** Asks for a slot, in one round trip. None if there is no such slot. */
   def read(connection: ServerConnection, slot: String): Option[SlotState] =
     connection.query(Query, slot) { row =>
+      val columns = mapper.readTree(row.getString("slot"))
+      def column(name: String) = Option(columns.path(name).asText(null))
+      def flag(name: String) = columns.path(name).asBoolean
       SlotState(
         name = slot,
-        plugin = text(row, "plugin"),
-        database = text(row, "database"),
-        temporary = row.getBoolean("temporary"),
-        twoPhase = row.getBoolean("two_phase"),
-        synced = row.getBoolean("synced"),
-        restartLsn = text(row, "restart_lsn").map(lsn),
-        confirmedFlush = text(row, "confirmed_flush_lsn").map(lsn),
-        walStatus = text(row, "wal_status"),
-        safeWalSize = text(row, "safe_wal_size").map(_.toLong),
-        invalidationReason = text(row, "invalidation_reason"),
-        holder = text(row, "active_pid").map(pid => holder(row, pid.toInt)),
+        plugin = column("plugin"),
+        database = column("database"),
+        temporary = flag("temporary"),
+        twoPhase = flag("two_phase"),
+        synced = flag("synced"),
+        restartLsn = column("restart_lsn").map(lsn),
+        confirmedFlush = column("confirmed_flush_lsn").map(lsn),
+        walStatus = column("wal_status"),
+        safeWalSize = column("safe_wal_size").map(_.toLong),
+        invalidationReason = column("invalidation_reason")
+          .orElse(Option.when(flag("conflicting"))("a conflict with recovery")),
+        holder = column("active_pid").map(pid => holder(row, pid.toInt)),
         flushLsn = lsn(row.getString("flush_lsn")),
         maxSlotWalKeepSize = text(row, "keep_size").map(_.toLong),
         oldestTransaction = text(row, "oldest_process").map { process =>

@@ -19,8 +19,8 @@ import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
-import io.sparkpgoutput.source.reader.ReadMetrics
-import io.sparkpgoutput.source.stream.{NarrowedStream, SlotBatch, SlotStream, SourceOptions}
+import io.sparkpgoutput.source.reader.{MessageBytesMetric, TransactionsMetric}
+import io.sparkpgoutput.source.stream.{SlotBatch, SlotStream, SourceOptions}
 import io.sparkpgoutput.source.table.PublishedTable
 
 /** The data source `pgoutput`, which reads a replication slot. Spark finds it by `META-INF/services`. */
@@ -41,7 +41,7 @@ final class SlotTable(val options: SourceOptions, output: SlotOutput) extends Ta
     util.EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ)
 
   override def newScanBuilder(ignored: CaseInsensitiveStringMap): ScanBuilder =
-    new SlotScanBuilder(options, output)
+    new SlotScanBuilder(new SlotScan(options, output))
 }
 
 object SlotTable {
@@ -53,7 +53,7 @@ object SlotTable {
   )
 
   private def format(options: SourceOptions) = {
-    val all = withColumns(options).changes.format(SQLConf.get)
+    val all = withColumns(options).format(SQLConf.get)
     val fields = all.requiredFields.filterNot(_ == ChangeSchema.POSITION)
     for (name <- options.table) checkNames(name, all.table.columns.fieldNames.toSeq, fields)
     all.copy(requiredFields = fields)
@@ -71,44 +71,36 @@ object SlotTable {
     )
   }
 
-  private def withColumns(options: SourceOptions): SourceOptions = options.table match {
-    case None => options
-    case Some(name) =>
-      import options.changes
+  private def withColumns(options: SourceOptions) = {
+    import options.changes
+    options.table.fold(changes) { name =>
       val found =
         Using.resource(new ServerClient(options.address, options.applicationName))(_.query {
           connection =>
             PublishedTable.find(connection, options.publications, name, changes.row.types)
         })
-      options.copy(changes =
-        changes.copy(
-          tables = Some(Seq(TablePattern(name.namespace, Some(name.name)))),
-          schema = Some(found.schema),
-          row = changes.row.copy(types = found.types)
-        )
+      changes.copy(
+        tables = Some(Seq(TablePattern(name.namespace, Some(name.name)))),
+        schema = Some(found.schema),
+        row = changes.row.copy(types = found.types)
       )
+    }
   }
 }
 
 /** Narrows a batch read to the columns that a query needs. */
-final class SlotScanBuilder(options: SourceOptions, var output: SlotOutput)
-    extends ScanBuilder
-    with SupportsPushDownRequiredColumns {
-
+final class SlotScanBuilder(var scan: SlotScan) extends SupportsPushDownRequiredColumns {
   override def pruneColumns(required: StructType): Unit =
-    output = output.select(required.fieldNames.toSet)
+    scan = scan.select(required.fieldNames.toSet)
 
-  override def build(): Scan = new SlotScan(options, output)
+  override def build(): Scan = scan
 }
 
 /** A read of a slot. */
-final class SlotScan(val options: SourceOptions, output: SlotOutput) extends Scan {
+final class SlotScan(val options: SourceOptions, val output: SlotOutput) extends Scan {
 
-  /** Returns a scan, and the stream of it, that have these columns only. */
-  def select(columns: Set[String], stream: SlotStream): (SlotScan, NarrowedStream) = {
-    val narrowed = output.select(columns)
-    (new SlotScan(options, narrowed), new NarrowedStream(stream, narrowed))
-  }
+  /** Returns a scan that has these columns only. */
+  def select(columns: Set[String]): SlotScan = new SlotScan(options, output.select(columns))
 
   override def readSchema(): StructType = output.schema
   override def description(): String = {
@@ -120,7 +112,8 @@ final class SlotScan(val options: SourceOptions, output: SlotOutput) extends Sca
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
     new SlotStream(options, output, checkpoint)
 
-  override def supportedCustomMetrics(): Array[CustomMetric] = ReadMetrics.all
+  override def supportedCustomMetrics(): Array[CustomMetric] =
+    Array(new TransactionsMetric, new MessageBytesMetric)
   override def columnarSupportMode(): Scan.ColumnarSupportMode =
     Scan.ColumnarSupportMode.UNSUPPORTED
 }

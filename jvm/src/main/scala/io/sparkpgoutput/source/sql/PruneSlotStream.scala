@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.source.stream.SlotStream
+import io.sparkpgoutput.source.stream.{NarrowedStream, SlotStream}
 
 /**
  * Narrows a stream of a slot to the columns that the query needs. Spark asks a source for that in batch
@@ -23,7 +23,8 @@ object PruneSlotStream extends Rule[LogicalPlan] {
     (relation.scan, relation.stream) match {
       case (scan: SlotScan, stream: SlotStream) =>
         val needed = relation.output.filter(used.contains)
-        val (narrowed, reading) = scan.select(needed.map(_.name).toSet, stream)
+        val narrowed = scan.select(needed.map(_.name).toSet)
+        val reading = new NarrowedStream(stream, narrowed.output)
         relation.copy(scan = narrowed, stream = reading, output = needed)
       case _ => relation
     }
@@ -41,18 +42,16 @@ object PruneSlotStream extends Rule[LogicalPlan] {
  */
 object OneReadOfSlot extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    val slots = plan.collect(reads)
+    val slots = plan.collect {
+      case relation: StreamingRelationV2               => relation.table
+      case relation: StreamingDataSourceV2ScanRelation => relation.scan
+    }.collect {
+      case table: SlotTable => table.options.toString
+      case scan: SlotScan   => scan.options.toString
+    }
     slots.diff(slots.distinct).headOption.foreach(slot =>
       throw new SourceException("PGOUTPUT_SLOT_IN_USE.READ_TWICE", "slot" -> slot)
     )
     plan
-  }
-
-  private val reads: PartialFunction[LogicalPlan, String] = Function.unlift {
-    case relation: StreamingRelationV2 =>
-      Option(relation.table).collect { case table: SlotTable => table.options.toString }
-    case relation: StreamingDataSourceV2ScanRelation =>
-      Option(relation.scan).collect { case scan: SlotScan => scan.options.toString }
-    case _ => None
   }
 }

@@ -5,12 +5,11 @@ import java.util.UUID
 import scala.util.Using
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.read._
 
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
-import io.sparkpgoutput.source.reader.{ReadMetrics, TransactionRows}
+import io.sparkpgoutput.source.reader.TransactionReader
 import io.sparkpgoutput.source.session.{CopiedSlotSession, SessionSettings}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
 
@@ -24,12 +23,12 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
         SlotState.read(sql, options.slot)
       }
       SlotChecks.readable(state, identity, options.slot)
+      val settings = options.session(options.slot, UUID.randomUUID().toString)
       Array(CopiedSlotPartition(settings, output))
     }
 
-  private def settings = options.session(options.slot, UUID.randomUUID().toString)
-
-  override def createReaderFactory(): PartitionReaderFactory = CopiedSlotReaderFactory
+  override def createReaderFactory(): PartitionReaderFactory =
+    partition => new CopiedSlotReader(partition.asInstanceOf[CopiedSlotPartition])
 }
 
 /**
@@ -39,25 +38,16 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
 final case class CopiedSlotPartition(settings: SessionSettings, output: SlotOutput)
     extends InputPartition
 
-/** Makes the reader on an executor. */
-object CopiedSlotReaderFactory extends PartitionReaderFactory {
-  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
-    new CopiedSlotReader(partition.asInstanceOf[CopiedSlotPartition])
-}
-
 /** Reads a temporary copy of a slot to the end of the WAL. The copy goes with the connection. */
-final class CopiedSlotReader(partition: CopiedSlotPartition) extends PartitionReader[InternalRow] {
-  import partition._
-
-  private val (session, end) = CopiedSlotSession.start(settings)
-  private val rows = new TransactionRows(output.rows(), () => session.next(end))
+final class CopiedSlotReader(partition: CopiedSlotPartition) extends TransactionReader {
+  private val (session, end) = CopiedSlotSession.start(partition.settings)
+  private val rows = partition.output.rows()
+  rows.startBatch()
   session.startBatch(end)
 
-  override def next(): Boolean = rows.next()
-  override def get(): InternalRow = rows.get
+  override protected def nextMessage(): Array[Byte] = session.next(end)
 
-  override def currentMetricsValues(): Array[CustomTaskMetric] =
-    ReadMetrics.values(rows.transactions, rows.bytes)
+  override protected def rowsOf(message: Array[Byte]): Iterator[InternalRow] = rows.message(message)
 
   override def close(): Unit = session.close()
 }

@@ -29,8 +29,7 @@ import io.sparkpgoutput.source.slot._
  * {{{
  *   Spark's driver                                           an executor                       the server
  *   latestOffset ──► SlotStream asks for the end of the WAL ──────────────────────────────────► flush LSN
- *   planInputPartitions(start, end) ──► BatchRead ─────────► SlotPartitionReader
- *                                                              BatchMessages ◄── SlotSession ◄── walsender
+ *   planInputPartitions(start, end) ──► BatchRead ─────────► SlotPartitionReader ◄── SlotSession ◄── walsender
  *                                       ReadReport ◄────────── rows, and where the session is
  *   commit(end), latestOffset(start) ──► next BatchRead ───► SlotSession.confirm ──────────────► confirmed LSN
  *   stop ──► SessionEnd ───────────────────────────────────────────────────────────────────────► confirmed LSN
@@ -181,8 +180,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def metrics(consumed: Optional[Offset]): util.Map[String, String] =
     state.fold(Map.empty[String, String]) { found =>
       val position = if (consumed.isPresent) lsn(consumed.get) else committed
-      SlotHealth.metrics(found, position) ++
-        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> secondsBehind(found, position))
+      SlotHealth.metrics(found, position, secondsBehind(found, position))
     }.asJava
 
   private def secondsBehind(state: SlotState, position: Long): Option[String] = {
@@ -193,7 +191,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   /** Ends the session wherever it is, and confirms to the server what is committed. */
   override def stop(): Unit = {
-    if (start.isChecked) SessionEnd.end(settings, start.source, committed)
+    if (start.isChecked) new SessionEnd(settings, start.source, committed).run()
     server.close()
   }
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import io.sparkpgoutput.changes.sql.ChangesOptions
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, OptionValues}
+import io.sparkpgoutput.options._
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 import io.sparkpgoutput.source.session.SessionSettings
@@ -67,18 +67,10 @@ object SourceOptions {
         (options, url) =>
           options.copy(url = url)
       ),
-      OptionSpec.text[SourceOptions](
-        "user",
-        "a role",
-        "the role in the URL",
-        "The role that connects to the server."
-      )((options, user) => options.copy(user = Some(user))),
-      OptionSpec.text[SourceOptions](
-        "password",
-        "a text",
-        "the password in the URL or in a pgpass file",
-        "The password of the role."
-      )((options, password) => options.copy(password = Some(password))),
+      SharedOptions.user[SourceOptions]((options, user) => options.copy(user = Some(user))),
+      SharedOptions.password[SourceOptions]((options, password) =>
+        options.copy(password = Some(password))
+      ),
       required(
         "slot",
         "the name of a slot",

@@ -17,7 +17,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param types
  *   the declarations of the types that PostgreSQL does not fix, as the option `type.<oid>` has them
  */
-final case class PublishedTable(name: TableName, schema: StructType, types: TypeRegistry)
+final case class PublishedTable(schema: StructType, types: TypeRegistry)
 
 object PublishedTable {
 
@@ -45,7 +45,7 @@ object PublishedTable {
       StructField(name, found.byOid(typeOid).sparkType(modifier))
         .withComment(found.describe(typeOid, modifier))
     }
-    PublishedTable(table, StructType(fields), found.registry)
+    PublishedTable(StructType(fields), found.registry)
   }
 
   private def columnsQuery(version: Int): String =

@@ -26,15 +26,17 @@ class SlotSessionSuite extends AnyFunSuite {
   test("a server is asked whether it is shutting down although the task takes messages") {
     val message = ByteBuffer.allocate(1 << 20).put(0, ReplicationProtocol.XLogData.toByte).array
     @volatile var questions = 0
+    val address = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
     val session = new SlotSession(
-      ServerAddress("jdbc:postgresql://db.example.org/shop", None, None),
+      SessionSettings(address, "id", "run", "shop", Nil, binary = false),
       new ReplicationConnection(stub[Connection]()),
       stub[CopyDual]("readFromCopy" -> message, "isActive" -> Boolean.box(true)),
       "test",
-      () => { questions += 1; false },
       statusInterval = TimeUnit.HOURS.toNanos(1),
       shutdownQuestionInterval = TimeUnit.MILLISECONDS.toNanos(300)
-    )
+    ) {
+      override protected def isShuttingDown = { questions += 1; false }
+    }
     session.startBatch(1)
     session.start()
     try {

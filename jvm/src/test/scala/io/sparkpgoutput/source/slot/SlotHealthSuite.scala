@@ -19,8 +19,9 @@ class SlotHealthSuite extends AnyFunSuite {
 
   test("the metrics have what the server says") {
     assert(
-      SlotHealth.metrics(slot.copy(safeWalSize = Some(5)), lsn("16/B2000000")) == Map(
+      SlotHealth.metrics(slot.copy(safeWalSize = Some(5)), lsn("16/B2000000"), Some("0.5")) == Map(
         "bytesBehindLatest" -> "16777216",
+        "secondsBehindLatest" -> "0.5",
         "confirmedFlushLsn" -> "16/B1000000",
         "restartLsn" -> "16/B0000000",
         "retainedWalBytes" -> "50331648",
@@ -33,7 +34,7 @@ class SlotHealthSuite extends AnyFunSuite {
   test("a metric that the server does not have is left out, and a lag is never negative") {
     val lost = slot.copy(restartLsn = None, walStatus = None)
     assert(
-      SlotHealth.metrics(lost, slot.flushLsn + 1) ==
+      SlotHealth.metrics(lost, slot.flushLsn + 1, None) ==
         Map("bytesBehindLatest" -> "0", "confirmedFlushLsn" -> "16/B1000000")
     )
   }

@@ -11,7 +11,7 @@ object Slots {
     systemIdentifier = "7710881203549750371",
     timeline = 1,
     database = "shop",
-    version = 180004,
+    majorVersion = 18,
     walBlockSize = 8192,
     inRecovery = false
   )

@@ -15,7 +15,7 @@ class TimelineHistorySuite extends AnyFunSuite {
       |""".stripMargin
 
   private def accepted(
-      history: TimelineHistory,
+      history: Map[Int, Long],
       kept: Seq[Int],
       start: String,
       end: Option[String] = None
@@ -30,8 +30,8 @@ class TimelineHistorySuite extends AnyFunSuite {
   test("a history file has the LSN at which the server left each earlier timeline") {
     val switches =
       Map(1 -> lsn("16/A0000000"), 2 -> lsn("16/B0000000"), 4 -> lsn("16/C0000000"))
-    assert(TimelineHistory.parse(content) == TimelineHistory(switches))
-    assert(TimelineHistory.parse("") == TimelineHistory(Map.empty))
+    assert(TimelineHistory.parse(content) == switches)
+    assert(TimelineHistory.parse("").isEmpty)
   }
 
   test("a new timeline is accepted if nothing that was read is above the switch") {
