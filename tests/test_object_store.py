@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,9 @@ LOG_STORE = "io.sparkpgoutput.lake.target.S3LogStore"
 SECONDS = 300
 
 SETTING = "spark.delta.logStore.s3a.impl"
+
+# The rows of another process have keys from here on.
+FOREIGN = 1_000_000
 
 
 @contextmanager
@@ -180,37 +185,48 @@ def write(server: Server, ended: threading.Event, pause: float = 0) -> None:
         )
 
 
-OPTIMIZING = """
-import sys
+CHANGING = """
+import itertools, json, sys
 from pyspark.sql import SparkSession
 
-builder = SparkSession.builder.master("local[1]")
-for setting in sys.argv[2:]:
-    builder.config(*setting.split("=", 1))
-spark = builder.getOrCreate()
-while True:
+statements, conflicts, settings = map(json.loads, sys.argv[1:])
+spark = SparkSession.builder.config(map=settings).getOrCreate()
+for number in itertools.count():
+    statement = statements[number % len(statements)].format(number=number)
+    kind = statement.split()[0]
     try:
-        found = spark.sql(f"OPTIMIZE delta.`{sys.argv[1]}`").first()
-        if found.metrics.numFilesAdded:
-            print("optimized", flush=True)
+        row = spark.sql(statement).first()
+        is_done = (
+            row.metrics.numFilesAdded if kind == "OPTIMIZE"
+            else row.rewritten_data_files_count if kind == "CALL"
+            else True
+        )
+        if is_done:
+            print(kind, flush=True)
     except Exception as error:
-        if "DELTA_CONCURRENT" not in str(error):
+        if not any(conflict in str(error) for conflict in conflicts):
             raise
         print("conflict", flush=True)
 """
+CONFLICTS = ("DELTA_CONCURRENT", "ValidationException", "CommitFailedException")
 
 
 @contextmanager
-def optimizing(job: StoredJob, folder: Path, table: str) -> Iterator[list[str]]:
-    """Rewrite the files of a table again and again in another process, and give what it prints."""
+def changing(job: StoredJob, folder: Path, *statements: str) -> Iterator[list[str]]:
+    """Run statements again and again in another process, and give what it prints."""
     folder.mkdir()
-    formats = lake.settings(folder, lake.DELTA)
+    formats = lake.settings(folder, lake.DELTA, lake.ICEBERG)
     formats["spark.jars"] += f",{jar_path()}"
-    settings: Mapping[str, str] = {**SETTINGS, **formats, **job.catalog, SETTING: LOG_STORE}
-    arguments = [f"{name}={value}" for name, value in settings.items()]
+    settings = {
+        **SETTINGS,
+        **formats,
+        **job.catalog,
+        SETTING: LOG_STORE,
+        "spark.master": "local[1]",
+    }
+    arguments = map(json.dumps, (statements, CONFLICTS, settings))
     lines: list[str] = []
-    command = [sys.executable, "-c", OPTIMIZING, f"{job.target}/{table}", *arguments]
-    with started(command, folder) as process:
+    with started([sys.executable, "-c", CHANGING, *arguments], folder) as process:
 
         def read() -> None:
             assert process.stdout
@@ -227,13 +243,14 @@ def test_optimize_in_another_process_loses_nothing(
 ) -> None:
     job = StoredJob(tmp_path, server, "delta", store, rest)
     with copied(spark, job, "good") as (running, report):
-        with optimizing(job, tmp_path / "optimizing", "good") as lines:
+        statement = f"OPTIMIZE {job.sql_name('good')}"
+        with changing(job, tmp_path / "optimizing", statement) as lines:
             with background(lambda ended: write(server, ended, pause=15)):
-                wait_until(lambda: "optimized\n" in lines, PATIENCE, 0.2)
+                wait_until(lambda: "OPTIMIZE\n" in lines, PATIENCE, 0.2)
                 time.sleep(SECONDS)
             wait_until_equal(spark, job, running, ["good"])
         wait_until_equal(spark, job, running, ["good"])
-        optimized, conflicts = lines.count("optimized\n"), lines.count("conflict\n")
+        optimized, conflicts = lines.count("OPTIMIZE\n"), lines.count("conflict\n")
         print(f"OPTIMIZE committed {optimized} times, and lost {conflicts} times.")
         assert optimized > 1
         assert running.failed() == []
@@ -241,3 +258,40 @@ def test_optimize_in_another_process_loses_nothing(
     found = spark_pgoutput.applied(spark, job.checkpoint_url).collect()
     assert [row.state for row in found] == ["live"]
     assert all(commit.is_conditional for commit in job.commits("good"))
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_job_repairs_rows_while_another_process_writes_and_rewrites_the_table(
+    target: str,
+    server: Server,
+    store: ObjectStore,
+    rest: RestCatalog,
+    tmp_path: Path,
+    spark: SparkSession,
+) -> None:
+    job = StoredJob(tmp_path, server, target, store, rest)
+    name = job.sql_name("good")
+    catalog, _, of_catalog = job.target.partition(".")
+    table = f"{of_catalog}.good"
+    statements = (
+        f"OPTIMIZE {name}"
+        if target == "delta"
+        else f"CALL {catalog}.system.rewrite_data_files(table => '{table}', "
+        "options => map('rewrite-all', 'true'))",
+        f"DELETE FROM {name} WHERE id % 50 = {{number}} % 50",
+        f"INSERT INTO {name} VALUES ({FOREIGN} + {{number}}, 'of another process')",
+    )
+    with copied(spark, job, "good", onDrift="repair") as (running, report):
+        with (
+            changing(job, tmp_path / "changing", *statements) as lines,
+            background(lambda ended: write(server, ended, pause=15)),
+        ):
+            kinds = [f"{statement.split()[0]}\n" for statement in statements]
+            wait_until(lambda: min(map(lines.count, kinds)) >= 3, 2 * PATIENCE, 1)
+        print(f"The other process: {Counter(map(str.strip, lines))}.")
+        # The rows of the other process go, and those that it has deleted come back.
+        spark.sql(f"DELETE FROM {name} WHERE id >= {FOREIGN}")
+        server.execute("UPDATE good SET v = v || '.'")
+        wait_until_equal(spark, job, running, ["good"])
+        assert running.failed() == []
+        assert len(report.lines("Copied ")) == 1

@@ -66,11 +66,11 @@ class JobTables:
 
 @contextmanager
 def copied(
-    spark: SparkSession, job: LakeJob, *tables: str
+    spark: SparkSession, job: LakeJob, *tables: str, **options: object
 ) -> Iterator[tuple[Replication, JobReport]]:
     """Run a job in the session of the tests, and give it with its report when tables are equal."""
     with job.session(spark) as replicate:
-        running = replicate()
+        running = replicate(**options)
         report = JobReport(running)
         wait_until_equal(spark, job, running, tables)
         yield running, report
