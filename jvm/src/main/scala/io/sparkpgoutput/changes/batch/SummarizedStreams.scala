@@ -15,9 +15,9 @@ import io.sparkpgoutput.changes.transactions._
  *
  * {{{
  *   first pass: executors                   driver                         second pass: executors
- *   partition ──► PartitionSummarizer ──►─┐                             ┌──► TableChangesRDD ──► rows
- *   partition ──► PartitionSummarizer ──►─┼─► SummaryAssembler ──►──────┼──► TableChangesRDD ──► rows
- *   partition ──► PartitionSummarizer ──►─┘   one for each stream       └──► TableChangesRDD ──► rows
+ *   partition ──► PartitionSummarizer ──►─┐                             ┌──► TableChangesIterator ──► rows
+ *   partition ──► PartitionSummarizer ──►─┼─► SummaryAssembler ──►──────┼──► TableChangesIterator ──► rows
+ *   partition ──► PartitionSummarizer ──►─┘   one for each stream       └──► TableChangesIterator ──► rows
  *             a SegmentSummary for each segment             a SegmentRead for each segment
  * }}}
  *

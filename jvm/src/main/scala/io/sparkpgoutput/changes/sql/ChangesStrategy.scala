@@ -49,8 +49,16 @@ case class TableChangesExec(
     val found = assembled(streams)
     val reads = found.flatMap(_.reads).toMap
     val segments = streams.segments.map(_.map(segment => reads(segment.key)))
-    def rows(format: ChangeFormat, source: Option[DataType], counted: SQLMetric) =
-      new TableChangesRDD(streams.rows, segments, options.assembler, format, source, counted)
+    // Each task gets the segments of its partition only.
+    val segmentsOfTasks: RDD[Seq[SegmentRead]] =
+      if (segments.isEmpty) sparkContext.emptyRDD
+      else sparkContext.parallelize(segments, segments.length)
+    val assembler = options.assembler
+    def rows(format: ChangeFormat, source: Option[DataType], counted: SQLMetric): RDD[InternalRow] =
+      streams.rows.zipPartitions(segmentsOfTasks) { (messages, found) =>
+        val segments = found.next().iterator
+        new TableChangesIterator(messages, segments, assembler, format, source, counted)
+      }
     sourceType.foreach(checkSources(found, _)(rows))
     val withSource = output.length > format.rowType.length
     rows(format, sourceType.filter(_ => withSource), longMetric("numOutputRows"))
