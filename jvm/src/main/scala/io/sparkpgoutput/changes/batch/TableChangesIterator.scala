@@ -56,22 +56,22 @@ final class TableChangesIterator(
     segment = segments.next()
     left = segment.fingerprint.messages
     fingerprint = new Fingerprinter
-    reader = new BatchChangeReader(segment.start, options, format)
+    reader = new BatchChangeReader(segment, options, format)
   }
 }
 
 /** Reads the committed changes of a segment in the second pass. Not thread-safe. */
 final class BatchChangeReader(
-    start: SegmentStart,
+    segment: SegmentRead,
     options: AssemblerOptions,
     format: ChangeFormat
 ) extends TransactionHandler {
   private val commits = new CheckedCommits(options.after)
-  private val assembler = new TransactionAssembler(options, start.state, commits, this)
+  private val assembler = new TransactionAssembler(options, segment.state, commits, this)
   private val rows = new ChangeRowWriter(format)
 
-  (start.state.begun ++ start.state.streamed ++ start.state.prepared).foreach { open =>
-    open.commit = start.commits.getOrElse(open.firstPosition, null)
+  (segment.state.begun ++ segment.state.streamed ++ segment.state.prepared).foreach { open =>
+    open.commit = segment.commits.getOrElse(open.firstPosition, null)
   }
 
   /** Takes the next message and returns its rows. Take all rows before the next message. */
@@ -82,8 +82,8 @@ final class BatchChangeReader(
 
   override def begin(transaction: Transaction): Unit =
     transaction.commit =
-      if (start.commits.isEmpty) commitOfBegin(transaction)
-      else start.commits.getOrElse(transaction.firstPosition, commitOfBegin(transaction))
+      if (segment.commits.isEmpty) commitOfBegin(transaction)
+      else segment.commits.getOrElse(transaction.firstPosition, commitOfBegin(transaction))
 
   private def commitOfBegin(transaction: Transaction): Commit = {
     val lsn = transaction.commitLsn

@@ -70,7 +70,7 @@ case class TableChangesExec(
    */
   private def checkSources(found: Seq[AssembledStream], sourceType: DataType)(
       rows: (ChangeFormat, Option[DataType], SQLMetric) => RDD[InternalRow]
-  ): Unit = if (SharedCommits.exist(found.map(_.transactions.commits))) {
+  ): Unit = if (SharedCommits.exist(found.map(_.commits))) {
     val fields = format.copy(
       requiredColumns = Nil,
       requiredFields = Seq(ChangeSchema.TABLE, ChangeSchema.COMMIT_VERSION, ChangeSchema.XID),
@@ -108,7 +108,7 @@ case class OpenTransactionsExec(
     val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
     val rows = for {
       stream <- assembled(summarized())
-      open <- stream.transactions.state.openTransactions if !isAbandoned(open)
+      open <- stream.state.openTransactions if !isAbandoned(open)
     } yield projection(row(stream.source, open)).copy(): InternalRow
     longMetric("numOutputRows").set(rows.length.toLong)
     postMetrics("numOutputRows")
@@ -171,8 +171,8 @@ abstract class TwoPassExec extends MessagesExec {
     val found = streams.assembled(earlier, assembler)
     warnIfAllIsBefore(found)
     longMetric("numMessages").set(found.map(_.messages).sum)
-    longMetric("numCommits").set(found.map(_.transactions.numberOfCommits).sum)
-    longMetric("numOpen").set(found.map(_.transactions.state.openTransactions.length.toLong).sum)
+    longMetric("numCommits").set(found.map(_.numberOfCommits).sum)
+    longMetric("numOpen").set(found.map(_.state.openTransactions.length.toLong).sum)
     postMetrics("numMessages", "numCommits", "numOpen")
     found
   }
@@ -187,7 +187,7 @@ abstract class TwoPassExec extends MessagesExec {
   /** A read with nothing new, a wrong `after` and missing messages look the same. */
   private def warnIfAllIsBefore(streams: Seq[AssembledStream]): Unit = {
     val after = options.after
-    val greatest = streams.map(_.transactions.state.greatestCommit).headOption.getOrElse(0L)
+    val greatest = streams.map(_.state.greatestCommit).headOption.getOrElse(0L)
     if (after != 0 && !Lsn.isBelow(after, greatest)) {
       val last =
         if (greatest == 0) "there is no commit"

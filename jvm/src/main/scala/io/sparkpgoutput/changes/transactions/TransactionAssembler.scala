@@ -39,7 +39,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * subtransactions of a transaction have the same xid. Between B and C the server has left out such changes itself.
  *
  *  - A streaming query leaves them out when the transaction commits: `SourceBatch`.
- *  - A batch query knows the commit and these xids from its first pass (`SummaryAssembler`). It leaves out each change
+ *  - A batch query knows the commit and these xids from its first pass (`AssembledStream`). It leaves out each change
  *    when it reads the change: [[io.sparkpgoutput.changes.rows.ChangeRowWriter]].
  *
  * '''What is sent again.''' The server sends transactions in the order of their commit LSNs. When a reader has

@@ -14,7 +14,7 @@ import io.sparkpgoutput.changes.{Captures, Histories, Positioned}
 import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
 
 /** Streams that are read in parts, each by itself. */
-class SummaryAssemblerSuite extends PropertySuite {
+class AssembledStreamSuite extends PropertySuite {
   import ChangeSchema._
 
   /** Cuts at random places into up to 50 parts. */
