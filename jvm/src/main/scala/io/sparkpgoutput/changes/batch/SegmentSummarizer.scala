@@ -99,7 +99,9 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
 
   /** The phase as far as the segment itself shows it. Between Begin Prepare and Prepare it is Unknown. */
   private var phase: StreamPhase = StreamPhase.Unknown
-  private var changes = NoChanges
+
+  /** The changes since the last event; null if there are none. */
+  private var changes: ChangesEvent = _
 
   /** The commits of whole transactions since the last event. */
   private var commits = new CommitList
@@ -146,7 +148,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   }
 
   private def change(position: Long, message: Array[Byte]): Unit = {
-    if (changes.number == 0) changes = new Counted(position, message)
+    if (changes == null) changes = new ChangesEvent(position, message)
     changes.number += 1
     changes.ordinals += TransactionAssembler.ordinals(message)
   }
@@ -196,7 +198,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
       schemaMessages ++= begin.schemaMessages
       greatest = lsn
       begin = null
-      changes = NoChanges
+      changes = null
       phase = StreamPhase.Between
     } else add(sent, StreamPhase.Between)
   }
@@ -221,10 +223,10 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
     phase = StreamPhase.Unknown
   }
 
-  private def flushChanges(): Unit = if (changes.number > 0) {
+  private def flushChanges(): Unit = if (changes != null) {
     flushCommits()
-    events += ChangesEvent(changes.position, changes.first, changes.number, changes.ordinals)
-    changes = NoChanges
+    events += changes
+    changes = null
   }
 
   private def flushCommits(): Unit = {
@@ -237,13 +239,6 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
 
 private object SegmentSummarizer {
   import SummaryEvent.MessageEvent
-
-  final private class Counted(val position: Long, val first: Array[Byte]) {
-    var number = 0L
-    var ordinals = 0L
-  }
-
-  private def NoChanges = new Counted(0, null)
 
   final private class Begin(val sent: MessageEvent, val lsn: Long, val xid: Long) {
     val schemaMessages = mutable.LinkedHashMap.empty[(Byte, Long), MessageEvent]
@@ -286,8 +281,10 @@ object SummaryEvent {
   }
 
   /** Changes that follow one another, with the message of the first one. */
-  final case class ChangesEvent(position: Long, first: Array[Byte], number: Long, ordinals: Long)
-      extends SummaryEvent {
+  final class ChangesEvent(val position: Long, first: Array[Byte]) extends SummaryEvent {
+    var number = 0L
+    var ordinals = 0L
+
     override def send(assembler: TransactionAssembler): Unit =
       assembler.changes(position, first, number, ordinals)
   }

@@ -14,8 +14,8 @@ class SegmentSummarizerSuite extends AnyFunSuite {
 
   /** The events as short texts. A message is its tag and its position. */
   private def events(messages: Seq[Array[Byte]]): Seq[String] = summary(messages).events.map {
-    case SummaryEvent.MessageEvent(position, message)      => s"${message(0).toChar}$position"
-    case SummaryEvent.ChangesEvent(position, _, number, _) => s"$number from $position"
+    case SummaryEvent.MessageEvent(position, message) => s"${message(0).toChar}$position"
+    case changes: SummaryEvent.ChangesEvent => s"${changes.number} from ${changes.position}"
     case SummaryEvent.TransactionsEvent(commits) =>
       commits.iterator.map(commit => s"${commit.xid}@${commit.lsn}").mkString(" ")
   }
