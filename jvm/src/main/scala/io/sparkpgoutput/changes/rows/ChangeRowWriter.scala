@@ -1,7 +1,6 @@
 package io.sparkpgoutput.changes.rows
 
 import java.nio.charset.StandardCharsets
-import java.util.Arrays
 
 import scala.annotation.switch
 import scala.collection.mutable
@@ -180,7 +179,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     )
     val last = tables.getOrNull(oid)
     if (last != null && (last.sent eq sent)) last
-    else if (last != null && last.isSame(sent)) {
+    else if (last != null && last.sent.saysSame(sent)) {
       last.sent = sent
       last
     } else {
@@ -232,16 +231,6 @@ private object ChangeRowWriter {
     val name: Array[Byte] = relation.name.toString.getBytes(StandardCharsets.UTF_8)
     val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
     def isWanted: Boolean = writer != null
-
-    /** Returns whether another Relation message describes the table in the same way. */
-    def isSame(other: SchemaMessage): Boolean = Arrays.equals(
-      sent.message,
-      sent.headSize,
-      sent.message.length,
-      other.message,
-      other.headSize,
-      other.message.length
-    )
   }
 }
 

@@ -19,7 +19,7 @@ final case class SchemaMessage(oid: Long, position: Long, message: Array[Byte], 
   def isType: Boolean = message(0) == MessageType.Tag.Type
 
   /** The bytes before the fields of the message: the tag, and the xid in a stream block. */
-  def headSize: Int = if (inStream) 5 else 1
+  private def headSize: Int = if (inStream) 5 else 1
 
   /** Whether another message has the same fields. */
   def saysSame(other: SchemaMessage): Boolean = Arrays.equals(
