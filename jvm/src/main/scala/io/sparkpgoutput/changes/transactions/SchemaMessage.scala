@@ -87,9 +87,15 @@ final class KnownRelations {
   private def of(sent: SchemaMessage) = if (sent.isType) types else relations
 }
 
-/** Decodes the messages without tuples. Not thread-safe. */
+/**
+ * Decodes the messages without tuples. The tuples are the last fields, so the ordinals of the others are
+ * those of the schema. Not thread-safe.
+ */
 final class ControlMessageDecoder(encoding: TextEncoding)
-    extends PositionedDecoder(encoding, ControlMessageDecoder.selection) {
+    extends PositionedDecoder(
+      encoding,
+      FieldSelection.messageFields(0 until MessageSchema.KEY: _*)
+    ) {
 
   /** Returns whether a message is outside of stream blocks, as far as its bytes show it. */
   def isOutside(position: Long, message: Array[Byte]): Boolean =
@@ -103,10 +109,4 @@ final class ControlMessageDecoder(encoding: TextEncoding)
       else row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
     SchemaMessage(oid, position, message, inStream = !row.isNullAt(MessageSchema.XID))
   }
-}
-
-private object ControlMessageDecoder {
-
-  /** The tuples are the last fields, so the ordinals of the others are those of the schema. */
-  val selection: FieldSelection = FieldSelection.messageFields(0 until MessageSchema.KEY: _*)
 }
