@@ -187,6 +187,7 @@ case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
   override def dataType: DataType = child.dataType
   override def nullable: Boolean = child.nullable
   override def prettyName: String = "column"
+  override def toString: String = s"$prettyName($child)"
 
   override def checkInputDataTypes(): TypeCheckResult =
     if (purpose.takes(dataType)) TypeCheckSuccess
@@ -198,44 +199,39 @@ case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
 }
 
 object ArgumentColumn {
-  sealed abstract class Purpose(val hint: String) {
-    def takes(dataType: DataType): Boolean
-  }
+
+  /**
+   * What a column is read for.
+   *
+   * @param hint says which types it can have
+   */
+  final case class Purpose(hint: String)(val takes: DataType => Boolean)
 
   /** The column of the messages. */
-  case object Data
-      extends Purpose(
-        "the column of the messages must be BINARY (use unhex for hexadecimal text, and a cast for a " +
-          "STRING that holds bytes); the option 'data' names another column"
-      ) {
-    override def takes(dataType: DataType): Boolean = dataType == BinaryType
-  }
+  val Data: Purpose = Purpose(
+    "the column of the messages must be BINARY (use unhex for hexadecimal text, and a cast for a " +
+      "STRING that holds bytes); the option 'data' names another column"
+  )(_ == BinaryType)
 
   /** The column that orders the messages. */
-  case object Order
-      extends Purpose(
-        "the column that orders the messages must be a BIGINT, such as an offset or a row number"
-      ) {
-    override def takes(dataType: DataType): Boolean = dataType match {
-      case ByteType | ShortType | IntegerType | LongType => true
-      case _                                             => false
-    }
+  val Order: Purpose = Purpose(
+    "the column that orders the messages must be a BIGINT, such as an offset or a row number"
+  ) {
+    case ByteType | ShortType | IntegerType | LongType => true
+    case _                                             => false
   }
 
   /** The column that says which source a message comes from. */
-  case object Source
-      extends Purpose(
-        "the column of sources must be a STRING, a whole number or another type whose values are " +
-          "compared exactly"
-      ) {
-    override def takes(dataType: DataType): Boolean = dataType match {
-      case ByteType | ShortType | IntegerType | LongType | BooleanType => true
-      case DateType | TimestampType | TimestampNTZType                 => true
-      case _: DecimalType                                              => true
-      // In another collation, Spark takes different strings for equal, but this code does not.
-      case text: StringType => text == StringType
-      case _                => false
-    }
+  val Source: Purpose = Purpose(
+    "the column of sources must be a STRING, a whole number or another type whose values are " +
+      "compared exactly"
+  ) {
+    case ByteType | ShortType | IntegerType | LongType | BooleanType => true
+    case DateType | TimestampType | TimestampNTZType                 => true
+    case _: DecimalType                                              => true
+    // In another collation, Spark takes different strings for equal, but this code does not.
+    case text: StringType => text == StringType
+    case _                => false
   }
 }
 
