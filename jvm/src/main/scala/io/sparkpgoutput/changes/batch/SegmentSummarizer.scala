@@ -98,7 +98,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   private var last = 0L
 
   /** The phase as far as the segment itself shows it. Between Begin Prepare and Prepare it is Unknown. */
-  private var phase: StreamPhase = StreamPhase.Unknown
+  private var phase: StreamPhase.Value = StreamPhase.Unknown
 
   /** The changes since the last event; null if there are none. */
   private var changes: ChangesEvent = _
@@ -204,7 +204,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   }
 
   /** Adds a message that is not summarized. */
-  private def add(sent: MessageEvent, next: StreamPhase): Unit = {
+  private def add(sent: MessageEvent, next: StreamPhase.Value): Unit = {
     flush()
     events += sent
     if (next != phase) logicalMessages.clear()

@@ -60,15 +60,6 @@ object SourceStateFormat {
     new Reader(in).state(throw new IllegalStateException("a reader has no value"))
   }
 
-  /** The index of a phase is its number in the format. */
-  private val phases: IndexedSeq[StreamPhase] = IndexedSeq(
-    StreamPhase.Unknown,
-    StreamPhase.Between,
-    StreamPhase.InTransaction,
-    StreamPhase.InPrepare,
-    StreamPhase.InStream
-  )
-
   /**
    * The fields of a state, in their order. Each method takes a value and returns it: the writer also writes
    * it, and the reader does not evaluate it and returns what it reads. So both follow one description.
@@ -92,7 +83,7 @@ object SourceStateFormat {
     private def chunk(chunk: => (Long, Int)): (Long, Int) = (long(chunk._1), int(chunk._2))
 
     private def assembler(state: => AssemblerState): AssemblerState = AssemblerState(
-      phase = phases(byte(phases.indexOf(state.phase))),
+      phase = StreamPhase(byte(state.phase.id)),
       begun = option(state.begun)(transaction),
       streamedXid = long(state.streamedXid),
       streamed = list(state.streamed)(transaction),

@@ -72,7 +72,7 @@ final case class Commit(lsn: Long, timestamp: Long, gid: String, aborted: Set[Lo
  * @param greatestCommit the greatest LSN of a commit; 0 before the first
  */
 final case class AssemblerState(
-    phase: StreamPhase = StreamPhase.Unknown,
+    phase: StreamPhase.Value = StreamPhase.Unknown,
     begun: Option[Transaction] = None,
     streamedXid: Long = 0,
     streamed: Seq[Transaction] = Nil,

@@ -76,7 +76,7 @@ final class TransactionAssembler(
 
   /** The relations and types after the last message. */
   val known = new KnownRelations
-  private var phase: StreamPhase = start.phase
+  private var phase: StreamPhase.Value = start.phase
   private var begun: Transaction = start.begun.orNull
   private val streamed = mutable.LongMap.from(start.streamed.map(t => t.xid -> t))
   private val prepared = mutable.HashMap.from(start.prepared.map(t => (t.xid, t.gid) -> t))
@@ -288,7 +288,7 @@ final class TransactionAssembler(
     prepared.remove((xid, row.getString(GID)))
   }
 
-  private def open(phase: StreamPhase, transaction: Transaction): Unit = {
+  private def open(phase: StreamPhase.Value, transaction: Transaction): Unit = {
     this.phase = phase
     begun = transaction
     current = transaction
@@ -375,23 +375,24 @@ trait TransactionHandler {
  */
 final case class AssemblerOptions(after: Long, skipIncomplete: Boolean, encoding: TextEncoding)
 
-/** The part of the protocol to which the next message of a stream belongs. */
-sealed abstract class StreamPhase extends Serializable
-
-object StreamPhase {
+/**
+ * The part of the protocol to which the next message of a stream belongs. Checkpoints have the numbers of the
+ * phases, so their order never changes.
+ */
+object StreamPhase extends Enumeration {
 
   /** The first messages are missing, so the stream may begin anywhere. */
-  case object Unknown extends StreamPhase
+  val Unknown: Value = Value
 
   /** Between transactions. */
-  case object Between extends StreamPhase
+  val Between: Value = Value
 
   /** Between Begin and Commit. */
-  case object InTransaction extends StreamPhase
+  val InTransaction: Value = Value
 
   /** Between Begin Prepare and Prepare. */
-  case object InPrepare extends StreamPhase
+  val InPrepare: Value = Value
 
   /** Between Stream Start and Stream Stop. */
-  case object InStream extends StreamPhase
+  val InStream: Value = Value
 }
