@@ -94,7 +94,4 @@ final class BatchChangeReader(
 
   override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
       : Unit = rows.start(assembler.known, transaction, position, message, context)
-
-  override def commit(transaction: Transaction, commit: Commit): Unit = ()
-  override def drop(transaction: Transaction): Unit = ()
 }

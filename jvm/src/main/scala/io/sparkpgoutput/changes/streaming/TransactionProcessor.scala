@@ -54,18 +54,20 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
   override def handleInitialState(source: Row, definitions: Row, timers: TimerValues): Unit =
     store.update(SourceState(assembler = InitialState.state(definitions, options.encoding)))
 
-  /** Processes each row only when the next output is taken: a transaction may exceed the memory. */
+  /**
+   * Processes each row only when the next output is taken: a transaction may exceed the memory. An iterator
+   * evaluates what follows `++` when it gets there.
+   */
   override def handleInputRows(
       source: Row,
       messages: Iterator[Row],
       timers: TimerValues
   ): Iterator[Row] = {
     lazy val batch = new SourceBatch(source.get(0), options, abandoned, store)
-    Iterator.single(()).flatMap(_ => batch.begin()) ++
+    Iterator.empty ++ batch.begin() ++
       messages.flatMap(row =>
         batch.message(MessageColumns.position(row), row.getAs[Array[Byte]](MessageColumns.Message))
-      ) ++
-      Iterator.single(()).flatMap(_ => batch.end())
+      ) ++ batch.end()
   }
 }
 
@@ -154,8 +156,6 @@ final class SourceBatch(
     Iterator.empty
   }
 
-  override def begin(transaction: Transaction): Unit = ()
-
   /** Decodes the message, so that a malformed one stops the query before it is stored. */
   override def change(
       transaction: Transaction,
@@ -193,8 +193,10 @@ final class SourceBatch(
     output = buffer
       .changes(transaction.firstPosition)
       .filterNot(change => commit.aborted(change.xid))
-      .map(CommittedMessage.of(_, transaction, commit, source)) ++
-      Iterator.single(()).flatMap { _ => drop(transaction); Iterator.empty }
+      .map(CommittedMessage.of(_, transaction, commit, source)) ++ {
+      drop(transaction)
+      Iterator.empty
+    }
 
   override def drop(transaction: Transaction): Unit = {
     bufferedRelations.remove(transaction.firstPosition)

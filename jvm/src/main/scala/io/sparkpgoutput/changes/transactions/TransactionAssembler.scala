@@ -350,7 +350,7 @@ object TransactionAssembler {
 trait TransactionHandler {
 
   /** A transaction begins. If a part of it was sent before, that part was dropped. */
-  def begin(transaction: Transaction): Unit
+  def begin(transaction: Transaction): Unit = ()
 
   /**
    * A transaction has a change: an Insert, Update, Delete or Truncate message, not yet decoded.
@@ -360,10 +360,10 @@ trait TransactionHandler {
   def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int): Unit
 
   /** A transaction is committed. */
-  def commit(transaction: Transaction, commit: Commit): Unit
+  def commit(transaction: Transaction, commit: Commit): Unit = ()
 
   /** A transaction is rolled back, or its changes were returned before. */
-  def drop(transaction: Transaction): Unit
+  def drop(transaction: Transaction): Unit = ()
 }
 
 /**
