@@ -25,6 +25,16 @@ final class PartitionSummarizer(
     options: AssemblerOptions,
     isSorted: Boolean
 ) {
+
+  /** More files than a partition has. Messages that are not in order have more segments. */
+  final private val MostSegments = 500
+
+  /** At most so many segments end at a gap. */
+  final private val MostGaps = 100
+
+  /** A segment ends at a gap that is so many times larger than the mean gap. */
+  final private val LargeGap = 1000
+
   private val fields = new ControlMessageDecoder(options.encoding)
   private val segments = mutable.ArrayBuffer.empty[SegmentSummary]
   private var summarizer: SegmentSummarizer = _
@@ -32,7 +42,7 @@ final class PartitionSummarizer(
 
   /** Returns the segments; None if there are so many that the messages should be sorted. */
   def summarize(rows: Iterator[InternalRow]): Option[Seq[SegmentSummary]] = {
-    val most = if (isSorted) Int.MaxValue else PartitionSummarizer.MostSegments
+    val most = if (isSorted) Int.MaxValue else MostSegments
     while (rows.hasNext && segments.length < most) add(rows.next())
     Option.unless(rows.hasNext) {
       finish()
@@ -63,8 +73,7 @@ final class PartitionSummarizer(
    */
   private def isGap(position: Long): Boolean = {
     val gap = position - summarizer.lastPosition
-    val isLarge = gap > PartitionSummarizer.LargeGap && gaps < PartitionSummarizer.MostGaps &&
-      gap / PartitionSummarizer.LargeGap > summarizer.meanGap
+    val isLarge = gap > LargeGap && gaps < MostGaps && gap / LargeGap > summarizer.meanGap
     if (isLarge) gaps += 1
     isLarge
   }
@@ -72,25 +81,18 @@ final class PartitionSummarizer(
   private def finish(): Unit = if (summarizer != null) segments += summarizer.result()
 }
 
-private object PartitionSummarizer {
-
-  /** More files than a partition has. Messages that are not in order have more segments. */
-  final private val MostSegments = 500
-
-  /** At most so many segments end at a gap. */
-  final private val MostGaps = 100
-
-  /** A segment ends at a gap that is so many times larger than the mean gap. */
-  final private val LargeGap = 1000
-}
-
 /**
  * Summarizes a segment of a stream. The messages before are not known, so the segment may begin
  * anywhere, for example in the middle of a transaction.
  */
 final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
-  import SegmentSummarizer._
   import SummaryEvent._
+
+  /** A Begin message, and the messages after it that are neither changes nor its Commit. */
+  final private class Begin(val sent: MessageEvent, val lsn: Long, val xid: Long) {
+    val schemaMessages = mutable.LinkedHashMap.empty[(Byte, Long), MessageEvent]
+    val others = mutable.ArrayBuffer.empty[MessageEvent]
+  }
 
   private val events = mutable.ArrayBuffer.empty[SummaryEvent]
   private val fingerprint = new Fingerprinter
@@ -234,15 +236,6 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
     events ++= schemaMessages.values
     commits = new CommitList
     schemaMessages.clear()
-  }
-}
-
-private object SegmentSummarizer {
-  import SummaryEvent.MessageEvent
-
-  final private class Begin(val sent: MessageEvent, val lsn: Long, val xid: Long) {
-    val schemaMessages = mutable.LinkedHashMap.empty[(Byte, Long), MessageEvent]
-    val others = mutable.ArrayBuffer.empty[MessageEvent]
   }
 }
 
