@@ -41,11 +41,8 @@ object EarlierRelations {
     found.toSeq.groupBy(_._1).map { case (source, parts) =>
       val known = new KnownRelations
       parts.foreach { case (_, last, _) => last.foreach(known.addIfLast) }
-      val state = AssemblerState(
-        relations = known.relationMessages.toSeq,
-        types = known.typeMessages.toSeq
-      )
-      source -> EarlierRelations(state, parts.flatMap(_._3).toMap)
+      source ->
+        EarlierRelations(AssemblerState(definitions = known.all), parts.flatMap(_._3).toMap)
     }
   }
 
@@ -76,7 +73,7 @@ object EarlierRelations {
       }
     }
     bySource.iterator.map { case (source, (known, repeated)) =>
-      (source, (known.relationMessages ++ known.typeMessages).toSeq, repeated.toSeq)
+      (source, known.all, repeated.toSeq)
     }
   }
 }

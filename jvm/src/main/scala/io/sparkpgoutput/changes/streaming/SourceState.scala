@@ -88,8 +88,8 @@ object SourceStateFormat {
       streamedXid = long(state.streamedXid),
       streamed = list(state.streamed)(transaction),
       prepared = list(state.prepared)(transaction),
-      relations = list(state.relations)(schemaMessage),
-      types = list(state.types)(schemaMessage),
+      definitions = list(state.definitions.filterNot(_.isType))(schemaMessage) ++
+        list(state.definitions.filter(_.isType))(schemaMessage),
       greatestCommit = long(state.greatestCommit)
     )
 

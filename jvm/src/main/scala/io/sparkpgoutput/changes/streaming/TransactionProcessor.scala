@@ -92,7 +92,7 @@ final class SourceBatch(
 
   /** The earlier Relation and Type messages at positions that the stream has not passed yet. */
   private val ahead = mutable.LongMap.from(
-    (start.assembler.relations ++ start.assembler.types)
+    start.assembler.definitions
       .filter(sent => last.forall(sent.position > _))
       .map(sent => sent.position -> sent.message)
   )
@@ -122,7 +122,7 @@ final class SourceBatch(
 
   /** Takes the definitions of the initial state that were sent before the first message of the source. */
   private def startAt(position: Long): Iterator[Row] = {
-    assembler.known.restart(start.assembler.relations ++ start.assembler.types, position)
+    assembler.known.restart(start.assembler.definitions, position)
     types
   }
 
@@ -293,8 +293,7 @@ object InitialState {
   /** Returns the state that a row of [[of]] represents. */
   def state(row: Row, encoding: TextEncoding): AssemblerState = {
     val decoder = new ControlMessageDecoder(encoding)
-    val (types, relations) = row.getSeq[Row](1).map(definition(decoder, _)).partition(_.isType)
-    AssemblerState(relations = relations, types = types)
+    AssemblerState(definitions = row.getSeq[Row](1).map(definition(decoder, _)))
   }
 
   private def isDefinition(row: Row): Boolean = {

@@ -49,8 +49,8 @@ final class KnownRelations {
   private val relations = mutable.LongMap.empty[SchemaMessage]
   private val types = mutable.LongMap.empty[SchemaMessage]
 
-  /** The last Relation message of each table. */
-  def relationMessages: Iterable[SchemaMessage] = relations.values
+  /** The last Relation message of each table, and the last Type message of each type. */
+  def all: Seq[SchemaMessage] = relations.values.toSeq ++ types.values
 
   /** The last Type message of each type. */
   def typeMessages: Iterable[SchemaMessage] = types.values

@@ -83,7 +83,7 @@ final class TransactionAssembler(
   private var current: Transaction =
     if (phase == StreamPhase.InStream) streamed(start.streamedXid) else begun
 
-  (start.relations ++ start.types).foreach(known.add)
+  start.definitions.foreach(known.add)
   commits.continueFrom(start.greatestCommit)
 
   /** The state after the last message. Its transactions are copies, because they may continue. */
@@ -93,8 +93,7 @@ final class TransactionAssembler(
     if (phase == StreamPhase.InStream) current.xid else 0,
     streamed.values.map(_.copy()).toSeq,
     prepared.values.map(_.copy()).toSeq,
-    known.relationMessages.toSeq,
-    known.typeMessages.toSeq,
+    known.all,
     commits.greatest
   )
 

@@ -77,7 +77,7 @@ class AssembledStreamSuite extends PropertySuite {
       case Positioned(position, bytes) =>
         fields.definition(position, bytes, StreamContext.UNKNOWN)
     }
-    AssemblerState(relations = sent.groupBy(_.oid).values.map(_.maxBy(_.position)).toSeq)
+    AssemblerState(definitions = sent.groupBy(_.oid).values.map(_.maxBy(_.position)).toSeq)
   }
 
   test("a stream that is read in two batches, one after the other, gives the same changes") {
