@@ -1,11 +1,7 @@
 package io.sparkpgoutput.changes.sql
 
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
-import org.apache.spark.sql.catalyst.analysis.{
-  TypeCheckResult,
-  UnresolvedAttribute,
-  UnresolvedRelation
-}
+import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
@@ -185,7 +181,6 @@ object Arguments {
 case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
     extends UnaryExpression {
   override def dataType: DataType = child.dataType
-  override def nullable: Boolean = child.nullable
   override def prettyName: String = "column"
   override def toString: String = s"$prettyName($child)"
 
