@@ -66,7 +66,6 @@ object SourceStateFormat {
    */
   abstract private class Fields {
     def byte(value: => Int): Int
-    def boolean(value: => Boolean): Boolean
     def int(value: => Int): Int
     def long(value: => Long): Long
     def bytes(value: => Array[Byte]): Array[Byte]
@@ -113,6 +112,8 @@ object SourceStateFormat {
       SchemaMessage(oid, position, bytes(sent.message), inStream)
     }
 
+    private def boolean(value: => Boolean): Boolean = byte(if (value) 1 else 0) != 0
+
     private def text(text: => String): String = new String(bytes(text.getBytes(UTF_8)), UTF_8)
 
     private def option[T](value: => Option[T])(member: (=> T) => T): Option[T] =
@@ -121,7 +122,6 @@ object SourceStateFormat {
 
   final private class Writer(out: DataOutputStream) extends Fields {
     override def byte(value: => Int): Int = { out.writeByte(value); value }
-    override def boolean(value: => Boolean): Boolean = { out.writeBoolean(value); value }
     override def int(value: => Int): Int = { out.writeInt(value); value }
     override def long(value: => Long): Long = { out.writeLong(value); value }
 
@@ -142,7 +142,6 @@ object SourceStateFormat {
 
   final private class Reader(in: DataInputStream) extends Fields {
     override def byte(value: => Int): Int = in.readByte().toInt
-    override def boolean(value: => Boolean): Boolean = in.readBoolean()
     override def int(value: => Int): Int = in.readInt()
     override def long(value: => Long): Long = in.readLong()
     override def bytes(value: => Array[Byte]): Array[Byte] = in.readNBytes(in.readInt())
