@@ -46,7 +46,6 @@ object TablePattern {
   final private val PublicNamespace = "public"
   private val Part = """"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\s"`.,*]+"""
   private val Pattern = s"""\\s*($Part)\\s*(?:\\.\\s*($Part|\\*)\\s*)?""".r
-  final private val Separator = ','
 
   /**
    * Parses a list of names in SQL's notation. Names in quotes stay as they are, and other names
@@ -70,7 +69,7 @@ object TablePattern {
           case name => TablePattern(first, Some(unquoted(name)))
         }
         if (one.end == list.length) Right(patterns :+ pattern)
-        else if (list.charAt(one.end) == Separator) add(one.end + 1, patterns :+ pattern)
+        else if (list.charAt(one.end) == ',') add(one.end + 1, patterns :+ pattern)
         else Left(list.substring(one.end))
       }
     add(0, Vector.empty)

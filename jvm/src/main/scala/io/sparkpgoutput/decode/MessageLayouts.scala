@@ -18,8 +18,6 @@ abstract class MessageLayouts(
     selection: FieldSelection,
     filter: MessageFilter
 ) extends TupleDecoder(encoding, selection, filter) {
-  import MessageLayouts._
-
   private var withXid = false
   private var lsnOfMessage = 0L
 
@@ -65,6 +63,12 @@ abstract class MessageLayouts(
     } else if (isHexadecimal(message)) {
       "; if this is hexadecimal text, turn it into bytes with unhex (without a leading \\x)"
     } else ""
+
+  /** Returns whether all bytes are hexadecimal digits, maybe after the `\\x` of bytea text. */
+  private def isHexadecimal(message: Array[Byte]): Boolean = {
+    val digits = if (message.startsWith("\\x".getBytes)) message.drop(2) else message
+    digits.length % 2 == 0 && digits.forall(byte => Character.digit(byte.toChar, 16) >= 0)
+  }
 
   /** The row of the message that was read last; null if the filter drops it. */
   final protected def finishRow(): UnsafeRow = if (kept) row.finish() else null
@@ -263,15 +267,6 @@ abstract class MessageLayouts(
   private def rollbackPrepared(): Unit = {
     zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(PREPARE_TIMESTAMP); timestamp(TIMESTAMP)
     xid(XID); string(GID)
-  }
-}
-
-private object MessageLayouts {
-
-  /** Returns whether all bytes are hexadecimal digits, maybe after the `\\x` of bytea text. */
-  private def isHexadecimal(message: Array[Byte]): Boolean = {
-    val digits = if (message.startsWith("\\x".getBytes)) message.drop(2) else message
-    digits.length % 2 == 0 && digits.forall(byte => Character.digit(byte.toChar, 16) >= 0)
   }
 }
 

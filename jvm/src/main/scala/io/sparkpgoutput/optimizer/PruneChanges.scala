@@ -34,15 +34,13 @@ object PruneChanges extends Rule[LogicalPlan] {
    * operator finds the columns by their positions.
    */
   private def withoutNames(messages: LogicalPlan): LogicalPlan = messages match {
-    case Project(columns, child) if columns.forall(asIs(_).isDefined) =>
-      Project(columns.flatMap(asIs), child)
+    case Project(columns, child) =>
+      val named = columns.collect {
+        case Alias(attribute: Attribute, _) => attribute
+        case attribute: Attribute           => attribute
+      }
+      if (named.length == columns.length) Project(named, child) else messages
     case other => other
-  }
-
-  private def asIs(column: NamedExpression): Option[Attribute] = column match {
-    case Alias(attribute: Attribute, _) => Some(attribute)
-    case attribute: Attribute           => Some(attribute)
-    case _                              => None
   }
 
   private def pruned(plan: LogicalPlan): LogicalPlan = plan.transformDown {

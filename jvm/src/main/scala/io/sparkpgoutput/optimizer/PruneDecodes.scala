@@ -165,19 +165,18 @@ final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSel
     plan.foreach { operator =>
       if (!TransparentOperators.contains(operator)) operator.children.foreach(c => addAll(c.output))
       operator match {
-        case Project(list, _) => list.filterNot(isCopy).foreach(addProjected)
+        case Project(list, _) => list.foreach(addProjected)
         case other            => other.expressions.foreach(add(_, All))
       }
     }
   }
 
-  private def isCopy(expression: NamedExpression): Boolean = expression match {
-    case _: Attribute | Alias(_: Attribute, _) => true
-    case _                                     => false
-  }
-
-  /** Adds what a projection uses, except the rows that its columns hold: a query uses these through the columns. */
+  /**
+   * Adds what a projection uses, except the columns that it passes on and the rows that its columns hold: a query
+   * uses these through the columns.
+   */
   private def addProjected(expression: NamedExpression): Unit = expression match {
+    case _: Attribute | Alias(_: Attribute, _)                          => ()
     case Alias(row: TypedRow, _) if columns.contains(expression.exprId) => addArguments(row)
     case Alias(_: GetStructField, _) if columns.contains(expression.exprId) =>
       add(expression.toAttribute, Presence)

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.changes.MessageColumns
-import io.sparkpgoutput.changes.transactions.{AssemblerState, LastSchemaMessages, SchemaMessage}
-import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.changes.transactions._
+import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
 
 /**
  * The relations and types of a source that are known from earlier messages.
@@ -38,41 +38,42 @@ object EarlierRelations {
       starts: Map[Any, Long]
   ): Map[Any, EarlierRelations] = {
     val found = rows.mapPartitions(read(_, sourceType, encoding, starts)).collect()
-    found.toSeq.groupBy(_.source).map { case (source, parts) =>
-      val last = new LastSchemaMessages(encoding)
-      parts.foreach(_.last.foreach(last.add))
-      source -> EarlierRelations(last.state, parts.flatMap(_.repeated).toMap)
+    found.toSeq.groupBy(_._1).map { case (source, parts) =>
+      val known = new KnownRelations
+      parts.foreach { case (_, last, _) => last.foreach(known.addIfLast) }
+      source ->
+        EarlierRelations(AssemblerState(definitions = known.all), parts.flatMap(_._3).toMap)
     }
   }
 
-  /** The messages of one source in one partition. */
-  final private case class Found(
-      source: Any,
-      last: Seq[SchemaMessage],
-      repeated: Seq[(Long, Array[Byte])]
-  )
-
+  /**
+   * Returns, for each source in a partition, the last definitions before the read, and the messages that are
+   * not before it.
+   */
   private def read(
       rows: Iterator[InternalRow],
       sourceType: Option[DataType],
       encoding: TextEncoding,
       starts: Map[Any, Long]
-  ): Iterator[Found] = {
+  ): Iterator[(Any, Seq[SchemaMessage], Seq[(Long, Array[Byte])])] = {
+    val decoder = new ControlMessageDecoder(encoding)
     val bySource =
-      mutable.HashMap.empty[Any, (LastSchemaMessages, mutable.ArrayBuffer[(Long, Array[Byte])])]
+      mutable.HashMap.empty[Any, (KnownRelations, mutable.ArrayBuffer[(Long, Array[Byte])])]
     rows.foreach { row =>
       val position = MessageColumns.position(row)
       val message = MessageColumns.message(row, position)
       if (SchemaMessage.is(message)) {
         val source = InternalRow.copyValue(MessageColumns.source(row, sourceType))
-        val (last, repeated) = bySource
-          .getOrElseUpdate(source, (new LastSchemaMessages(encoding), mutable.ArrayBuffer.empty))
-        if (starts.get(source).forall(position < _)) last.add(position, message)
+        val (known, repeated) =
+          bySource.getOrElseUpdate(source, (new KnownRelations, mutable.ArrayBuffer.empty))
+        // The message may be part of a stream block. The decoder infers that from its bytes.
+        if (starts.get(source).forall(position < _))
+          known.addIfLast(decoder.definition(position, message, StreamContext.UNKNOWN))
         else repeated += position -> message
       }
     }
-    bySource.iterator.map { case (source, (last, repeated)) =>
-      Found(source, last.all.toSeq, repeated.toSeq)
+    bySource.iterator.map { case (source, (known, repeated)) =>
+      (source, known.all, repeated.toSeq)
     }
   }
 }

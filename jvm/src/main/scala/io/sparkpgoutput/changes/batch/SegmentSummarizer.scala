@@ -25,6 +25,16 @@ final class PartitionSummarizer(
     options: AssemblerOptions,
     isSorted: Boolean
 ) {
+
+  /** More files than a partition has. Messages that are not in order have more segments. */
+  final private val MostSegments = 500
+
+  /** At most so many segments end at a gap. */
+  final private val MostGaps = 100
+
+  /** A segment ends at a gap that is so many times larger than the mean gap. */
+  final private val LargeGap = 1000
+
   private val fields = new ControlMessageDecoder(options.encoding)
   private val segments = mutable.ArrayBuffer.empty[SegmentSummary]
   private var summarizer: SegmentSummarizer = _
@@ -32,7 +42,7 @@ final class PartitionSummarizer(
 
   /** Returns the segments; None if there are so many that the messages should be sorted. */
   def summarize(rows: Iterator[InternalRow]): Option[Seq[SegmentSummary]] = {
-    val most = if (isSorted) Int.MaxValue else PartitionSummarizer.MostSegments
+    val most = if (isSorted) Int.MaxValue else MostSegments
     while (rows.hasNext && segments.length < most) add(rows.next())
     Option.unless(rows.hasNext) {
       finish()
@@ -63,8 +73,7 @@ final class PartitionSummarizer(
    */
   private def isGap(position: Long): Boolean = {
     val gap = position - summarizer.lastPosition
-    val isLarge = gap > PartitionSummarizer.LargeGap && gaps < PartitionSummarizer.MostGaps &&
-      gap / PartitionSummarizer.LargeGap > summarizer.meanGap
+    val isLarge = gap > LargeGap && gaps < MostGaps && gap / LargeGap > summarizer.meanGap
     if (isLarge) gaps += 1
     isLarge
   }
@@ -72,25 +81,18 @@ final class PartitionSummarizer(
   private def finish(): Unit = if (summarizer != null) segments += summarizer.result()
 }
 
-private object PartitionSummarizer {
-
-  /** More files than a partition has. Messages that are not in order have more segments. */
-  final private val MostSegments = 500
-
-  /** At most so many segments end at a gap. */
-  final private val MostGaps = 100
-
-  /** A segment ends at a gap that is so many times larger than the mean gap. */
-  final private val LargeGap = 1000
-}
-
 /**
  * Summarizes a segment of a stream. The messages before are not known, so the segment may begin
  * anywhere, for example in the middle of a transaction.
  */
 final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
-  import SegmentSummarizer._
   import SummaryEvent._
+
+  /** A Begin message, and the messages after it that are neither changes nor its Commit. */
+  final private class Begin(val sent: MessageEvent, val lsn: Long, val xid: Long) {
+    val schemaMessages = mutable.LinkedHashMap.empty[(Byte, Long), MessageEvent]
+    val others = mutable.ArrayBuffer.empty[MessageEvent]
+  }
 
   private val events = mutable.ArrayBuffer.empty[SummaryEvent]
   private val fingerprint = new Fingerprinter
@@ -98,8 +100,10 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   private var last = 0L
 
   /** The phase as far as the segment itself shows it. Between Begin Prepare and Prepare it is Unknown. */
-  private var phase: StreamPhase = StreamPhase.Unknown
-  private var changes = NoChanges
+  private var phase: StreamPhase.Value = StreamPhase.Unknown
+
+  /** The changes since the last event; null if there are none. */
+  private var changes: ChangesEvent = _
 
   /** The commits of whole transactions since the last event. */
   private var commits = new CommitList
@@ -146,7 +150,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   }
 
   private def change(position: Long, message: Array[Byte]): Unit = {
-    if (changes.number == 0) changes = new Counted(position, message)
+    if (changes == null) changes = new ChangesEvent(position, message)
     changes.number += 1
     changes.ordinals += TransactionAssembler.ordinals(message)
   }
@@ -196,13 +200,13 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
       schemaMessages ++= begin.schemaMessages
       greatest = lsn
       begin = null
-      changes = NoChanges
+      changes = null
       phase = StreamPhase.Between
     } else add(sent, StreamPhase.Between)
   }
 
   /** Adds a message that is not summarized. */
-  private def add(sent: MessageEvent, next: StreamPhase): Unit = {
+  private def add(sent: MessageEvent, next: StreamPhase.Value): Unit = {
     flush()
     events += sent
     if (next != phase) logicalMessages.clear()
@@ -221,10 +225,10 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
     phase = StreamPhase.Unknown
   }
 
-  private def flushChanges(): Unit = if (changes.number > 0) {
+  private def flushChanges(): Unit = if (changes != null) {
     flushCommits()
-    events += ChangesEvent(changes.position, changes.first, changes.number, changes.ordinals)
-    changes = NoChanges
+    events += changes
+    changes = null
   }
 
   private def flushCommits(): Unit = {
@@ -232,22 +236,6 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
     events ++= schemaMessages.values
     commits = new CommitList
     schemaMessages.clear()
-  }
-}
-
-private object SegmentSummarizer {
-  import SummaryEvent.MessageEvent
-
-  final private class Counted(val position: Long, val first: Array[Byte]) {
-    var number = 0L
-    var ordinals = 0L
-  }
-
-  private def NoChanges = new Counted(0, null)
-
-  final private class Begin(val sent: MessageEvent, val lsn: Long, val xid: Long) {
-    val schemaMessages = mutable.LinkedHashMap.empty[(Byte, Long), MessageEvent]
-    val others = mutable.ArrayBuffer.empty[MessageEvent]
   }
 }
 
@@ -286,8 +274,10 @@ object SummaryEvent {
   }
 
   /** Changes that follow one another, with the message of the first one. */
-  final case class ChangesEvent(position: Long, first: Array[Byte], number: Long, ordinals: Long)
-      extends SummaryEvent {
+  final class ChangesEvent(val position: Long, first: Array[Byte]) extends SummaryEvent {
+    var number = 0L
+    var ordinals = 0L
+
     override def send(assembler: TransactionAssembler): Unit =
       assembler.changes(position, first, number, ordinals)
   }

@@ -15,9 +15,9 @@ import io.sparkpgoutput.changes.transactions._
  *
  * {{{
  *   first pass: executors                   driver                         second pass: executors
- *   partition ──► PartitionSummarizer ──►─┐                             ┌──► TableChangesRDD ──► rows
- *   partition ──► PartitionSummarizer ──►─┼─► SummaryAssembler ──►──────┼──► TableChangesRDD ──► rows
- *   partition ──► PartitionSummarizer ──►─┘   one for each stream       └──► TableChangesRDD ──► rows
+ *   partition ──► PartitionSummarizer ──►─┐                             ┌──► TableChangesIterator ──► rows
+ *   partition ──► PartitionSummarizer ──►─┼─► AssembledStream ──►───────┼──► TableChangesIterator ──► rows
+ *   partition ──► PartitionSummarizer ──►─┘   one for each stream       └──► TableChangesIterator ──► rows
  *             a SegmentSummary for each segment             a SegmentRead for each segment
  * }}}
  *
@@ -57,9 +57,7 @@ final case class SummarizedStreams(rows: RDD[InternalRow], segments: Seq[Seq[Seg
       options: AssemblerOptions
   ): Seq[AssembledStream] = bySource.map { stream =>
     val relations = earlier.getOrElse(stream.head.source, EarlierRelations())
-    val transactions = new SummaryAssembler(relations.state, options)
-    stream.foreach(transactions.add)
-    AssembledStream(stream, transactions, relations)
+    new AssembledStream(stream, relations, options)
   }
 }
 
@@ -90,70 +88,56 @@ object SummarizedStreams {
 }
 
 /**
- * A stream after the first pass.
+ * A stream after the first pass. It assembles the transactions from the summaries of the segments, and finds
+ * out what the second pass has to know at the start of each segment.
  *
  * @param segments the segments of the stream in order
- * @param transactions the transactions that follow from the summaries of the segments
  */
-final case class AssembledStream(
+final class AssembledStream(
     segments: Seq[SegmentSummary],
-    transactions: SummaryAssembler,
-    earlier: EarlierRelations
-) {
-  def source: Any = segments.head.source
-  def messages: Long = segments.map(_.fingerprint.messages).sum
-
-  /** Returns what the second pass has to know about each segment. */
-  def reads: Map[(Any, Long), SegmentRead] = segments
-    .zip(transactions.starts)
-    .map { case (segment, start) =>
-      val repeated = earlier.repeated.filter { case (position, _) =>
-        segment.first <= position && position <= segment.last
-      }
-      segment.key -> SegmentRead(segment.fingerprint, start, repeated)
-    }
-    .toMap
-}
-
-/**
- * Assembles the transactions of one stream from the summaries of its segments, and finds out what
- * the second pass has to know at the start of each segment.
- */
-final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
-    extends TransactionHandler {
+    earlier: EarlierRelations,
+    options: AssemblerOptions
+) extends TransactionHandler {
   private val history = new RememberedCommits(options.after)
-  private val assembler = new TransactionAssembler(options, start, history, this)
-
-  /**
-   * For each segment, the state at its start, and the transactions that are open then or begin in it, except
-   * those that are whole in it.
-   */
-  private val segments =
-    mutable.ArrayBuffer.empty[(AssemblerState, mutable.ArrayBuffer[Transaction])]
+  private val assembler = new TransactionAssembler(options, earlier.state, history, this)
   private val open = mutable.LongMap.empty[Transaction]
 
-  /** Takes the summary of the next segment. */
-  def add(summary: SegmentSummary): Unit = {
-    segments += assembler.state -> mutable.ArrayBuffer.from(open.values)
-    summary.events.foreach(_.send(assembler))
+  /** The transactions that are open at the start of the current segment, or begin in it. */
+  private var inSegment = mutable.ArrayBuffer.empty[Transaction]
+
+  /** For each segment, the state at its start, and its transactions, except those that are whole in it. */
+  private val starts = segments.map { segment =>
+    val state = assembler.state
+    inSegment = mutable.ArrayBuffer.from(open.values)
+    segment.events.foreach(_.send(assembler))
+    (state, inSegment)
   }
 
   /** The state after the last segment. */
-  def state: AssemblerState = assembler.state
+  val state: AssemblerState = assembler.state
+
+  def source: Any = segments.head.source
+  def messages: Long = segments.map(_.fingerprint.messages).sum
 
   /** The commits by their LSNs as unsigned numbers. */
   def commits: Iterator[CommitList.Entry] = history.iterator
 
   def numberOfCommits: Long = history.size
 
-  /** The start of each segment. Call it when all segments have been added. */
-  def starts: Seq[SegmentStart] = segments.toSeq.map { case (state, transactions) =>
-    val commits = transactions.map(transaction => transaction.firstPosition -> transaction.commit)
-    SegmentStart(state, commits.toMap)
-  }
+  /** Returns what the second pass has to know about each segment. */
+  def reads: Map[(Any, Long), SegmentRead] = segments
+    .zip(starts)
+    .map { case (segment, (state, transactions)) =>
+      val commits = transactions.map(transaction => transaction.firstPosition -> transaction.commit)
+      val repeated = earlier.repeated.filter { case (position, _) =>
+        segment.first <= position && position <= segment.last
+      }
+      segment.key -> SegmentRead(segment.fingerprint, state, commits.toMap, repeated)
+    }
+    .toMap
 
   override def begin(transaction: Transaction): Unit = {
-    segments.last._2 += transaction
+    inSegment += transaction
     open.update(transaction.firstPosition, transaction)
   }
 
@@ -172,24 +156,20 @@ final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
  * The facts about a segment that the second pass needs.
  *
  * @param fingerprint the fingerprint of the messages in the first pass
+ * @param state the state of the stream before the first message of the segment
+ * @param commits
+ *   the commit of each transaction that the segment has messages of, by the transaction's first
+ *   position; null if the transaction is not committed. A transaction that is missing here is in the
+ *   segment from its Begin to its Commit.
  * @param repeated
  *   the Relation and Type messages of [[EarlierRelations]] that the segment must have too, by position
  */
 final case class SegmentRead(
     fingerprint: Fingerprint,
-    start: SegmentStart,
+    state: AssemblerState,
+    commits: Map[Long, Commit],
     repeated: Map[Long, Array[Byte]]
 )
-
-/**
- * The state of a stream before the first message of a segment.
- *
- * @param commits
- *   the commit of each transaction that the segment has messages of, by the transaction's first
- *   position; null if the transaction is not committed. A transaction that is missing here is in the
- *   segment from its Begin to its Commit.
- */
-final case class SegmentStart(state: AssemblerState, commits: Map[Long, Commit])
 
 /** Finds out if two streams have a commit with the same LSN. */
 object SharedCommits {

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.changes.rows
 
+import java.nio.charset.StandardCharsets
+
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.{TableName, TablePattern}
@@ -83,7 +85,8 @@ final case class ChangeFilter(
   def keepsTable(table: TableName): Boolean =
     tables.forall(_.exists(_.matches(table))) && tableNames.forall(_.contains(table.toString))
 
-  def keepsType(changeType: String): Boolean = changeTypes.forall(_.contains(changeType))
+  def keepsType(changeType: ChangeType): Boolean =
+    changeTypes.forall(_.contains(changeType.name))
 
   /** The part of the query's filter that a plan shows. */
   def shown: Seq[String] = Seq("tables" -> tableNames, "types" -> changeTypes).collect {
@@ -98,7 +101,7 @@ object ChangeSchema extends StructSchema {
   val TABLE: Int =
     field("_table", StringType, "The schema and the name of the table at the time of the change")
   val CHANGE_TYPE: Int =
-    field("_change_type", StringType, "One of " + ChangeType.all.mkString(", "))
+    field("_change_type", StringType, "One of " + ChangeType.all.map(_.name).mkString(", "))
   val COMMIT_VERSION: Int = field("_commit_version", LongType, "The LSN of the commit")
   val COMMIT_TIMESTAMP: Int = field("_commit_timestamp", TimestampType, "The time of the commit")
   val XID: Int = field("_xid", LongType, "The id of the top-level transaction")
@@ -130,12 +133,20 @@ object ChangeSchema extends StructSchema {
   final val Row = "row"
 }
 
-/** The types of changes, by the names that Spark and Delta use. They have no name for truncate. */
+/**
+ * A type of changes, by the name that Spark and Delta use. They have no name for truncate.
+ *
+ * @param index the index in [[ChangeType.all]]
+ */
+final class ChangeType private (val index: Int, val name: String) {
+  val nameBytes: Array[Byte] = name.getBytes(StandardCharsets.US_ASCII)
+}
+
 object ChangeType {
-  final val Insert = "insert"
-  final val UpdatePreimage = "update_preimage"
-  final val UpdatePostimage = "update_postimage"
-  final val Delete = "delete"
-  final val Truncate = "truncate"
-  val all: Seq[String] = Seq(Insert, UpdatePreimage, UpdatePostimage, Delete, Truncate)
+  val Insert = new ChangeType(0, "insert")
+  val UpdatePreimage = new ChangeType(1, "update_preimage")
+  val UpdatePostimage = new ChangeType(2, "update_postimage")
+  val Delete = new ChangeType(3, "delete")
+  val Truncate = new ChangeType(4, "truncate")
+  val all: Seq[ChangeType] = Seq(Insert, UpdatePreimage, UpdatePostimage, Delete, Truncate)
 }

@@ -1,7 +1,6 @@
 package io.sparkpgoutput.changes.rows
 
 import java.nio.charset.StandardCharsets
-import java.util.Arrays
 
 import scala.annotation.switch
 import scala.collection.mutable
@@ -69,16 +68,16 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     val commit = transaction.commit
     if (commit != null && !(commit.aborted.nonEmpty && commit.aborted.contains(tuples.xid))) {
       (message(0).toChar: @switch) match {
-        case Tag.Insert => add(tableOfTuples(known), ChangeKind.Insert, 1)
+        case Tag.Insert => add(tableOfTuples(known), ChangeType.Insert, 1)
         case Tag.Update =>
           val found = tableOfTuples(known)
           if (has(ChangeMessageDecoder.Key) || has(ChangeMessageDecoder.Old))
-            add(found, ChangeKind.UpdatePreimage, 0)
-          add(found, ChangeKind.UpdatePostimage, 1)
-        case Tag.Delete => add(tableOfTuples(known), ChangeKind.Delete, 1)
+            add(found, ChangeType.UpdatePreimage, 0)
+          add(found, ChangeType.UpdatePostimage, 1)
+        case Tag.Delete => add(tableOfTuples(known), ChangeType.Delete, 1)
         case Tag.Truncate =>
           tuples.relationIds.zipWithIndex.foreach { case (oid, index) =>
-            add(table(known, oid), ChangeKind.Truncate, index)
+            add(table(known, oid), ChangeType.Truncate, index)
           }
       }
     }
@@ -91,12 +90,12 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     val row = pending.removeHead()
     writer.reset()
     writer.zeroOutNullBytes()
-    if (row.kind eq ChangeKind.Truncate) row.table.writer.writeNulls()
+    if (row.changeType eq ChangeType.Truncate) row.table.writer.writeNulls()
     else if (needsTuple) {
-      startTuple(row.table, row.kind)
+      startTuple(row.table, row.changeType)
       row.table.writer.write(tuple, position)
     }
-    writeFields(row.table, row.kind, row.ordinal)
+    writeFields(row.table, row.changeType, row.ordinal)
     writer.getRow
   }
 
@@ -124,24 +123,24 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     found
   }
 
-  private def add(table: Table, kind: ChangeKind, ordinal: Int): Unit =
-    if (table.isWanted && keeps(kind.index)) {
-      pending.append(PendingRow(table, kind, transaction.nextOrdinal + ordinal))
+  private def add(table: Table, changeType: ChangeType, ordinal: Int): Unit =
+    if (table.isWanted && keeps(changeType.index)) {
+      pending.append(PendingRow(table, changeType, transaction.nextOrdinal + ordinal))
     }
 
-  private def startTuple(table: Table, kind: ChangeKind): Unit = {
+  private def startTuple(table: Table, changeType: ChangeType): Unit = {
     val key = tuples.cells(ChangeMessageDecoder.Key)
     val old = if (key != null) key else tuples.cells(ChangeMessageDecoder.Old)
     val isKey = table.writer.isKey
-    if ((kind eq ChangeKind.Insert) || (kind eq ChangeKind.UpdatePostimage)) {
+    if ((changeType eq ChangeType.Insert) || (changeType eq ChangeType.UpdatePostimage)) {
       tuple.start(isKey, tuples.cells(ChangeMessageDecoder.New), false, old, key != null)
     } else tuple.start(isKey, old, key != null, null, false)
   }
 
-  private def writeFields(table: Table, kind: ChangeKind, ordinal: Long): Unit = {
+  private def writeFields(table: Table, changeType: ChangeType, ordinal: Long): Unit = {
     val commit = transaction.commit
     bytes(TABLE, table.name)
-    bytes(CHANGE_TYPE, kind.nameBytes)
+    bytes(CHANGE_TYPE, changeType.nameBytes)
     long(COMMIT_VERSION, commit.lsn)
     long(COMMIT_TIMESTAMP, commit.timestamp)
     long(XID, transaction.xid)
@@ -153,7 +152,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     if (ordinals(MISSING) >= 0) {
       bytes(
         MISSING,
-        if (kind eq ChangeKind.Truncate) NameArray.empty else table.writer.missing.names
+        if (changeType eq ChangeType.Truncate) NameArray.empty else table.writer.missing.names
       )
     }
   }
@@ -180,7 +179,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     )
     val last = tables.getOrNull(oid)
     if (last != null && (last.sent eq sent)) last
-    else if (last != null && last.isSame(sent)) {
+    else if (last != null && last.sent.saysSame(sent)) {
       last.sent = sent
       last
     } else {
@@ -204,21 +203,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
 private object ChangeRowWriter {
   final private val FirstSize = 512
 
-  /** A change type, with its index in [[ChangeType.all]]. */
-  final private class ChangeKind(name: String) {
-    val index: Int = ChangeType.all.indexOf(name)
-    val nameBytes: Array[Byte] = name.getBytes(StandardCharsets.US_ASCII)
-  }
-
-  private object ChangeKind {
-    val Insert = new ChangeKind(ChangeType.Insert)
-    val UpdatePreimage = new ChangeKind(ChangeType.UpdatePreimage)
-    val UpdatePostimage = new ChangeKind(ChangeType.UpdatePostimage)
-    val Delete = new ChangeKind(ChangeType.Delete)
-    val Truncate = new ChangeKind(ChangeType.Truncate)
-  }
-
-  final private case class PendingRow(table: Table, kind: ChangeKind, ordinal: Long)
+  final private case class PendingRow(table: Table, changeType: ChangeType, ordinal: Long)
 
   /**
    * @param sent the last one of the Relation messages that describe the table in the same way
@@ -232,16 +217,6 @@ private object ChangeRowWriter {
     val name: Array[Byte] = relation.name.toString.getBytes(StandardCharsets.UTF_8)
     val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
     def isWanted: Boolean = writer != null
-
-    /** Returns whether another Relation message describes the table in the same way. */
-    def isSame(other: SchemaMessage): Boolean = Arrays.equals(
-      sent.message,
-      sent.headSize,
-      sent.message.length,
-      other.message,
-      other.headSize,
-      other.message.length
-    )
   }
 }
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
+import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.protocol._
 
 /**
@@ -24,14 +24,14 @@ final case class RelationColumn(name: String, isKey: Boolean, typeId: Long)
 
 /** Decodes Relation and Type messages. Not thread-safe. */
 final class RelationDecoder(encoding: TextEncoding) {
-  private val decoder = new MessageDecoder(encoding, RelationDecoder.selection)
+  private val decoder = new MessageDecoder(encoding)
 
   def relation(sent: SchemaMessage): Relation = {
     val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
-    val relation = row.getStruct(1, RelationSchema.schema.length)
+    val relation = row.getStruct(MessageSchema.RELATION, RelationSchema.schema.length)
     val columns = relation.getArray(RelationSchema.COLUMNS)
     Relation(
-      row.getLong(0),
+      row.getLong(MessageSchema.RELATION_ID),
       TableName.of(relation),
       IndexedSeq.tabulate(columns.numElements()) { index =>
         val column = columns.getStruct(index, RelationColumnSchema.schema.length)
@@ -47,16 +47,11 @@ final class RelationDecoder(encoding: TextEncoding) {
 
   def baseType(sent: SchemaMessage): Option[(Long, String)] = {
     val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
-    RelationDecoder.baseType(row.getStruct(2, PgTypeSchema.schema.length))
+    RelationDecoder.baseType(row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length))
   }
 }
 
 object RelationDecoder {
-  private val selection = FieldSelection.messageFields(
-    MessageSchema.RELATION_ID,
-    MessageSchema.RELATION,
-    MessageSchema.PG_TYPE
-  )
 
   /**
    * The oid of a domain and the name of its base type, as a struct of [[PgTypeSchema]] has them; None

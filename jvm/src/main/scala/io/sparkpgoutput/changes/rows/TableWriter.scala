@@ -8,7 +8,6 @@ import org.apache.spark.sql.types.StructField
 import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.containers.StringMapWriter
@@ -51,28 +50,28 @@ class TableWriter(relation: Relation) {
   protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = ()
   protected def writeMissing(column: Int): Unit = ()
   protected def end(position: Long): Unit = ()
-}
-
-object TableWriter {
 
   /** A value that does not fit its type, if that is an error. */
-  private[rows] def invalid(what: String, table: TableName, position: Long): PgOutputException =
+  final protected def invalid(what: String, position: Long): PgOutputException =
     new PgOutputException(
       "PGOUTPUT_INVALID_VALUE.IN_CHANGES",
       "position" -> position,
-      "table" -> table,
+      "table" -> relation.name,
       "problem" -> what
     )
 
-  private[rows] def invalid(
-      problem: InvalidValue,
-      column: String,
-      table: TableName,
+  final protected def invalid(
+      column: Int,
+      value: InvalidValue,
       position: Long
   ): PgOutputException = {
-    val remedy = Option(problem.remedy).fold("")(text => s"; $text")
-    invalid(s"column '$column': the value ${problem.problem}$remedy", table, position)
+    val remedy = Option(value.remedy).fold("")(text => s"; $text")
+    val name = relation.columns(column).name
+    invalid(s"column '$name': the value ${value.problem}$remedy", position)
   }
+}
+
+object TableWriter {
   def of(
       relation: Relation,
       format: ChangeFormat,
@@ -183,11 +182,9 @@ final class ColumnsWriter(
   override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
     val reader = readers(column)
     if (reader != null) {
-      val invalid = reader.read(kind, tuple.cells)
-      if (invalid != null && format.failFast) {
-        val what = reader.describe(kind, tuple.cells, invalid)
-        throw TableWriter.invalid(what, relation.name, position)
-      }
+      val found = reader.read(kind, tuple.cells)
+      if (found != null && format.failFast)
+        throw invalid(reader.describe(kind, tuple.cells, found), position)
     } else if (unreadable(column)) missing.add(column)
   }
 
@@ -230,9 +227,7 @@ final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWri
         true
       } catch {
         case _: InvalidValue if !format.failFast => false
-        case invalid: InvalidValue =>
-          val name = relation.columns(column).name
-          throw TableWriter.invalid(invalid, name, relation.name, position)
+        case value: InvalidValue                 => throw invalid(column, value, position)
       }
   }
 
@@ -270,13 +265,13 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, writer: Valu
     try values(column).append(_.fromCell(kind, tuple.cells, _), builder)
     catch {
       case _: InvalidValue if !format.failFast => builder.appendNull() // nothing was appended
-      case invalid: InvalidValue               =>
+      case value: InvalidValue                 =>
         // The type of a value in a VARIANT is fixed.
         val shown =
-          if (invalid.needsOtherType)
-            new InvalidValue(invalid.problem, "use a schema, or the option row 'map'")
-          else invalid
-        throw TableWriter.invalid(shown, relation.columns(column).name, relation.name, position)
+          if (value.needsOtherType)
+            new InvalidValue(value.problem, "use a schema, or the option row 'map'")
+          else value
+        throw invalid(column, shown, position)
     }
 
   private def tooLarge(position: Long) = new PgOutputException(

@@ -49,8 +49,16 @@ case class TableChangesExec(
     val found = assembled(streams)
     val reads = found.flatMap(_.reads).toMap
     val segments = streams.segments.map(_.map(segment => reads(segment.key)))
-    def rows(format: ChangeFormat, source: Option[DataType], counted: SQLMetric) =
-      new TableChangesRDD(streams.rows, segments, options.assembler, format, source, counted)
+    // Each task gets the segments of its partition only.
+    val segmentsOfTasks: RDD[Seq[SegmentRead]] =
+      if (segments.isEmpty) sparkContext.emptyRDD
+      else sparkContext.parallelize(segments, segments.length)
+    val assembler = options.assembler
+    def rows(format: ChangeFormat, source: Option[DataType], counted: SQLMetric): RDD[InternalRow] =
+      streams.rows.zipPartitions(segmentsOfTasks) { (messages, found) =>
+        val segments = found.next().iterator
+        new TableChangesIterator(messages, segments, assembler, format, source, counted)
+      }
     sourceType.foreach(checkSources(found, _)(rows))
     val withSource = output.length > format.rowType.length
     rows(format, sourceType.filter(_ => withSource), longMetric("numOutputRows"))
@@ -62,7 +70,7 @@ case class TableChangesExec(
    */
   private def checkSources(found: Seq[AssembledStream], sourceType: DataType)(
       rows: (ChangeFormat, Option[DataType], SQLMetric) => RDD[InternalRow]
-  ): Unit = if (SharedCommits.exist(found.map(_.transactions.commits))) {
+  ): Unit = if (SharedCommits.exist(found.map(_.commits))) {
     val fields = format.copy(
       requiredColumns = Nil,
       requiredFields = Seq(ChangeSchema.TABLE, ChangeSchema.COMMIT_VERSION, ChangeSchema.XID),
@@ -100,7 +108,7 @@ case class OpenTransactionsExec(
     val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
     val rows = for {
       stream <- assembled(summarized())
-      open <- stream.transactions.state.openTransactions if !isAbandoned(open)
+      open <- stream.state.openTransactions if !isAbandoned(open)
     } yield projection(row(stream.source, open)).copy(): InternalRow
     longMetric("numOutputRows").set(rows.length.toLong)
     postMetrics("numOutputRows")
@@ -163,8 +171,8 @@ abstract class TwoPassExec extends MessagesExec {
     val found = streams.assembled(earlier, assembler)
     warnIfAllIsBefore(found)
     longMetric("numMessages").set(found.map(_.messages).sum)
-    longMetric("numCommits").set(found.map(_.transactions.numberOfCommits).sum)
-    longMetric("numOpen").set(found.map(_.transactions.state.openTransactions.length.toLong).sum)
+    longMetric("numCommits").set(found.map(_.numberOfCommits).sum)
+    longMetric("numOpen").set(found.map(_.state.openTransactions.length.toLong).sum)
     postMetrics("numMessages", "numCommits", "numOpen")
     found
   }
@@ -179,7 +187,7 @@ abstract class TwoPassExec extends MessagesExec {
   /** A read with nothing new, a wrong `after` and missing messages look the same. */
   private def warnIfAllIsBefore(streams: Seq[AssembledStream]): Unit = {
     val after = options.after
-    val greatest = streams.map(_.transactions.state.greatestCommit).headOption.getOrElse(0L)
+    val greatest = streams.map(_.state.greatestCommit).headOption.getOrElse(0L)
     if (after != 0 && !Lsn.isBelow(after, greatest)) {
       val last =
         if (greatest == 0) "there is no commit"

@@ -5,16 +5,15 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.{DataType, NullType}
 
-import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeSchema}
-import io.sparkpgoutput.changes.streaming.CommittedMessage
 
 /**
  * Returns the rows of committed changes.
  *
  * @param children
  *   the messages and, with the option `relations`, the earlier messages; both have the columns of
- *   [[io.sparkpgoutput.changes.MessageColumns]]. In a stream, the child has [[CommittedMessage]]s.
+ *   [[io.sparkpgoutput.changes.MessageColumns]]. In a stream, the child has
+ *   [[io.sparkpgoutput.changes.streaming.CommittedMessage]]s.
  * @param format the format of rows with all columns
  */
 case class TableChanges(
@@ -25,9 +24,6 @@ case class TableChanges(
     sourceId: Option[ExprId],
     isStream: Boolean
 ) extends MessagesOperator {
-  override protected def sourceOrdinal: Int =
-    if (isStream) CommittedMessage.SOURCE else super.sourceOrdinal
-
   override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
 
   override protected def withOutput(
@@ -87,12 +83,9 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
 
   protected def withOutput(columns: Seq[Attribute], sourceId: Option[ExprId]): LogicalPlan
 
-  /** The place of the source among the columns of the first child. */
-  protected def sourceOrdinal: Int = MessageColumns.Source
-
-  /** A child that is not resolved has no type. The analyzer reports it later. */
+  /** The source is the last column. A child that is not resolved has no type. The analyzer reports it later. */
   private def sourceType: DataType =
-    if (children.head.resolved) children.head.output(sourceOrdinal).dataType else NullType
+    if (children.head.resolved) children.head.output.last.dataType else NullType
 
   final protected def source: Option[Attribute] =
     sourceId.map(AttributeReference(ChangeSchema.Source, sourceType)(_))

@@ -1,11 +1,7 @@
 package io.sparkpgoutput.changes.sql
 
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
-import org.apache.spark.sql.catalyst.analysis.{
-  TypeCheckResult,
-  UnresolvedAttribute,
-  UnresolvedRelation
-}
+import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
@@ -13,7 +9,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{Generate, LogicalPlan, Proje
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => ProviderClass}
 import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -46,7 +41,7 @@ object TableFunctions {
   ): TableFunction = (
     FunctionIdentifier(name),
     description.info(name, getClass.getName.stripSuffix("$")),
-    arguments => build(Arguments.of(CallArguments(name, arguments)))
+    arguments => build(new Arguments(CallArguments(name, arguments)))
   )
 
   private def changes(arguments: Arguments): LogicalPlan = {
@@ -64,7 +59,7 @@ object TableFunctions {
     if (SQLConf.get.stateStoreProviderClass == HdfsProvider) {
       throw call.refused(
         "The function keeps the open transactions of a stream in RocksDB. Set " +
-          s"${ProviderClass.key} to $RocksDbProvider."
+          s"${SQLConf.STATE_STORE_PROVIDER_CLASS.key} to $RocksDbProvider."
       )
     }
     val messages = PlannedRows.analyzed(keyedInputs.head)
@@ -112,19 +107,33 @@ object TableFunctions {
   }
 }
 
-/**
- * The arguments of a table function.
- *
- * @param call the call of the function
- * @param messages the name of the view with the messages
- * @param order the name of the column that orders them
- */
-final case class Arguments(
-    call: CallArguments,
-    messages: String,
-    order: String,
-    options: ChangesOptions
-) {
+/** The arguments of a call of a table function. */
+final class Arguments(val call: CallArguments) {
+  import call.{arguments, refused}
+
+  call.checkPositional()
+  if (arguments.length < 2 || arguments.length > 3) throw unusable
+
+  val options: ChangesOptions = {
+    val entries = arguments.lift(2).map(ConstantArgument.entries(_).getOrElse(throw unusable))
+    ChangesOptions.parse(entries.getOrElse(Nil)).fold(problem => throw refused(problem), identity)
+  }
+
+  /** The name of the view with the messages. */
+  val messages: String = text(arguments.head)
+
+  /** The name of the column that orders them. */
+  private val order = text(arguments(1))
+
+  private def text(argument: Expression) = ConstantArgument.value(argument) match {
+    case Some(text: UTF8String) => text.toString
+    case _                      => throw unusable
+  }
+
+  private def unusable = refused(
+    "The arguments must be the name of a table or view, the name of the column that orders its " +
+      "messages, and optionally a constant map of options."
+  )
 
   /** The messages and, if there are any, the earlier ones, with the columns of [[MessageColumns]]. */
   def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
@@ -158,35 +167,12 @@ final case class Arguments(
   def sourceId: Option[ExprId] = options.source.map(_ => NamedExpression.newExprId)
 }
 
-object Arguments {
-  private val Usage =
-    "The arguments must be the name of a table or view, the name of the column that orders its " +
-      "messages, and optionally a constant map of options."
-
-  def of(call: CallArguments): Arguments = {
-    import call.{arguments, refused}
-    def text(argument: Expression): String = ConstantArgument.value(argument) match {
-      case Some(text: UTF8String) => text.toString
-      case _                      => throw refused(Usage)
-    }
-    call.checkPositional()
-    if (arguments.length < 2 || arguments.length > 3) throw refused(Usage)
-    val options = arguments.lift(2).map(ConstantArgument.entries(_).getOrElse(throw refused(Usage)))
-    ChangesOptions
-      .parse(options.getOrElse(Nil))
-      .fold(
-        problem => throw refused(problem),
-        Arguments(call, text(arguments.head), text(arguments(1)), _)
-      )
-  }
-}
-
 /** A column that a table function reads. It passes the values through, and checks their type. */
 case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
     extends UnaryExpression {
   override def dataType: DataType = child.dataType
-  override def nullable: Boolean = child.nullable
   override def prettyName: String = "column"
+  override def toString: String = s"$prettyName($child)"
 
   override def checkInputDataTypes(): TypeCheckResult =
     if (purpose.takes(dataType)) TypeCheckSuccess
@@ -198,44 +184,39 @@ case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
 }
 
 object ArgumentColumn {
-  sealed abstract class Purpose(val hint: String) {
-    def takes(dataType: DataType): Boolean
-  }
+
+  /**
+   * What a column is read for.
+   *
+   * @param hint says which types it can have
+   */
+  final case class Purpose(hint: String)(val takes: DataType => Boolean)
 
   /** The column of the messages. */
-  case object Data
-      extends Purpose(
-        "the column of the messages must be BINARY (use unhex for hexadecimal text, and a cast for a " +
-          "STRING that holds bytes); the option 'data' names another column"
-      ) {
-    override def takes(dataType: DataType): Boolean = dataType == BinaryType
-  }
+  val Data: Purpose = Purpose(
+    "the column of the messages must be BINARY (use unhex for hexadecimal text, and a cast for a " +
+      "STRING that holds bytes); the option 'data' names another column"
+  )(_ == BinaryType)
 
   /** The column that orders the messages. */
-  case object Order
-      extends Purpose(
-        "the column that orders the messages must be a BIGINT, such as an offset or a row number"
-      ) {
-    override def takes(dataType: DataType): Boolean = dataType match {
-      case ByteType | ShortType | IntegerType | LongType => true
-      case _                                             => false
-    }
+  val Order: Purpose = Purpose(
+    "the column that orders the messages must be a BIGINT, such as an offset or a row number"
+  ) {
+    case ByteType | ShortType | IntegerType | LongType => true
+    case _                                             => false
   }
 
   /** The column that says which source a message comes from. */
-  case object Source
-      extends Purpose(
-        "the column of sources must be a STRING, a whole number or another type whose values are " +
-          "compared exactly"
-      ) {
-    override def takes(dataType: DataType): Boolean = dataType match {
-      case ByteType | ShortType | IntegerType | LongType | BooleanType => true
-      case DateType | TimestampType | TimestampNTZType                 => true
-      case _: DecimalType                                              => true
-      // In another collation, Spark takes different strings for equal, but this code does not.
-      case text: StringType => text == StringType
-      case _                => false
-    }
+  val Source: Purpose = Purpose(
+    "the column of sources must be a STRING, a whole number or another type whose values are " +
+      "compared exactly"
+  ) {
+    case ByteType | ShortType | IntegerType | LongType | BooleanType => true
+    case DateType | TimestampType | TimestampNTZType                 => true
+    case _: DecimalType                                              => true
+    // In another collation, Spark takes different strings for equal, but this code does not.
+    case text: StringType => text == StringType
+    case _                => false
   }
 }
 

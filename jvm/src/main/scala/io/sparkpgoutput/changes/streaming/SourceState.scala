@@ -60,22 +60,12 @@ object SourceStateFormat {
     new Reader(in).state(throw new IllegalStateException("a reader has no value"))
   }
 
-  /** The index of a phase is its number in the format. */
-  private val phases: IndexedSeq[StreamPhase] = IndexedSeq(
-    StreamPhase.Unknown,
-    StreamPhase.Between,
-    StreamPhase.InTransaction,
-    StreamPhase.InPrepare,
-    StreamPhase.InStream
-  )
-
   /**
    * The fields of a state, in their order. Each method takes a value and returns it: the writer also writes
    * it, and the reader does not evaluate it and returns what it reads. So both follow one description.
    */
   abstract private class Fields {
     def byte(value: => Int): Int
-    def boolean(value: => Boolean): Boolean
     def int(value: => Int): Int
     def long(value: => Long): Long
     def bytes(value: => Array[Byte]): Array[Byte]
@@ -92,13 +82,13 @@ object SourceStateFormat {
     private def chunk(chunk: => (Long, Int)): (Long, Int) = (long(chunk._1), int(chunk._2))
 
     private def assembler(state: => AssemblerState): AssemblerState = AssemblerState(
-      phase = phases(byte(phases.indexOf(state.phase))),
+      phase = StreamPhase(byte(state.phase.id)),
       begun = option(state.begun)(transaction),
       streamedXid = long(state.streamedXid),
       streamed = list(state.streamed)(transaction),
       prepared = list(state.prepared)(transaction),
-      relations = list(state.relations)(schemaMessage),
-      types = list(state.types)(schemaMessage),
+      definitions = list(state.definitions.filterNot(_.isType))(schemaMessage) ++
+        list(state.definitions.filter(_.isType))(schemaMessage),
       greatestCommit = long(state.greatestCommit)
     )
 
@@ -122,6 +112,8 @@ object SourceStateFormat {
       SchemaMessage(oid, position, bytes(sent.message), inStream)
     }
 
+    private def boolean(value: => Boolean): Boolean = byte(if (value) 1 else 0) != 0
+
     private def text(text: => String): String = new String(bytes(text.getBytes(UTF_8)), UTF_8)
 
     private def option[T](value: => Option[T])(member: (=> T) => T): Option[T] =
@@ -130,7 +122,6 @@ object SourceStateFormat {
 
   final private class Writer(out: DataOutputStream) extends Fields {
     override def byte(value: => Int): Int = { out.writeByte(value); value }
-    override def boolean(value: => Boolean): Boolean = { out.writeBoolean(value); value }
     override def int(value: => Int): Int = { out.writeInt(value); value }
     override def long(value: => Long): Long = { out.writeLong(value); value }
 
@@ -151,7 +142,6 @@ object SourceStateFormat {
 
   final private class Reader(in: DataInputStream) extends Fields {
     override def byte(value: => Int): Int = in.readByte().toInt
-    override def boolean(value: => Boolean): Boolean = in.readBoolean()
     override def int(value: => Int): Int = in.readInt()
     override def long(value: => Long): Long = in.readLong()
     override def bytes(value: => Array[Byte]): Array[Byte] = in.readNBytes(in.readInt())

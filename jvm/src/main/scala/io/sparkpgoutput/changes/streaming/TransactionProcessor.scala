@@ -54,18 +54,20 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
   override def handleInitialState(source: Row, definitions: Row, timers: TimerValues): Unit =
     store.update(SourceState(assembler = InitialState.state(definitions, options.encoding)))
 
-  /** Processes each row only when the next output is taken: a transaction may exceed the memory. */
+  /**
+   * Processes each row only when the next output is taken: a transaction may exceed the memory. An iterator
+   * evaluates what follows `++` when it gets there.
+   */
   override def handleInputRows(
       source: Row,
       messages: Iterator[Row],
       timers: TimerValues
   ): Iterator[Row] = {
     lazy val batch = new SourceBatch(source.get(0), options, abandoned, store)
-    Iterator.single(()).flatMap(_ => batch.begin()) ++
+    Iterator.empty ++ batch.begin() ++
       messages.flatMap(row =>
         batch.message(MessageColumns.position(row), row.getAs[Array[Byte]](MessageColumns.Message))
-      ) ++
-      Iterator.single(()).flatMap(_ => batch.end())
+      ) ++ batch.end()
   }
 }
 
@@ -90,7 +92,7 @@ final class SourceBatch(
 
   /** The earlier Relation and Type messages at positions that the stream has not passed yet. */
   private val ahead = mutable.LongMap.from(
-    (start.assembler.relations ++ start.assembler.types)
+    start.assembler.definitions
       .filter(sent => last.forall(sent.position > _))
       .map(sent => sent.position -> sent.message)
   )
@@ -120,7 +122,7 @@ final class SourceBatch(
 
   /** Takes the definitions of the initial state that were sent before the first message of the source. */
   private def startAt(position: Long): Iterator[Row] = {
-    assembler.known.restart(start.assembler.relations ++ start.assembler.types, position)
+    assembler.known.restart(start.assembler.definitions, position)
     types
   }
 
@@ -153,8 +155,6 @@ final class SourceBatch(
     store.update(SourceState(last, commits.count, buffer.storeAll(), assembler.state))
     Iterator.empty
   }
-
-  override def begin(transaction: Transaction): Unit = ()
 
   /** Decodes the message, so that a malformed one stops the query before it is stored. */
   override def change(
@@ -193,8 +193,10 @@ final class SourceBatch(
     output = buffer
       .changes(transaction.firstPosition)
       .filterNot(change => commit.aborted(change.xid))
-      .map(CommittedMessage.of(_, transaction, commit, source)) ++
-      Iterator.single(()).flatMap { _ => drop(transaction); Iterator.empty }
+      .map(CommittedMessage.of(_, transaction, commit, source)) ++ {
+      drop(transaction)
+      Iterator.empty
+    }
 
   override def drop(transaction: Transaction): Unit = {
     bufferedRelations.remove(transaction.firstPosition)
@@ -291,8 +293,7 @@ object InitialState {
   /** Returns the state that a row of [[of]] represents. */
   def state(row: Row, encoding: TextEncoding): AssemblerState = {
     val decoder = new ControlMessageDecoder(encoding)
-    val (types, relations) = row.getSeq[Row](1).map(definition(decoder, _)).partition(_.isType)
-    AssemblerState(relations = relations, types = types)
+    AssemblerState(definitions = row.getSeq[Row](1).map(definition(decoder, _)))
   }
 
   private def isDefinition(row: Row): Boolean = {

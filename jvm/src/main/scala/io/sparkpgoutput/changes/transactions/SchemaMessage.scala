@@ -19,7 +19,7 @@ final case class SchemaMessage(oid: Long, position: Long, message: Array[Byte], 
   def isType: Boolean = message(0) == MessageType.Tag.Type
 
   /** The bytes before the fields of the message: the tag, and the xid in a stream block. */
-  def headSize: Int = if (inStream) 5 else 1
+  private def headSize: Int = if (inStream) 5 else 1
 
   /** Whether another message has the same fields. */
   def saysSame(other: SchemaMessage): Boolean = Arrays.equals(
@@ -49,8 +49,8 @@ final class KnownRelations {
   private val relations = mutable.LongMap.empty[SchemaMessage]
   private val types = mutable.LongMap.empty[SchemaMessage]
 
-  /** The last Relation message of each table. */
-  def relationMessages: Iterable[SchemaMessage] = relations.values
+  /** The last Relation message of each table, and the last Type message of each type. */
+  def all: Seq[SchemaMessage] = relations.values.toSeq ++ types.values
 
   /** The last Type message of each type. */
   def typeMessages: Iterable[SchemaMessage] = types.values
@@ -88,32 +88,14 @@ final class KnownRelations {
 }
 
 /**
- * Collects, from messages in any order, the last Relation message of each table and the last Type
- * message of each type. It ignores other messages. Not thread-safe.
+ * Decodes the messages without tuples. The tuples are the last fields, so the ordinals of the others are
+ * those of the schema. Not thread-safe.
  */
-final class LastSchemaMessages(encoding: TextEncoding) {
-  private val decoder = new ControlMessageDecoder(encoding)
-  private val known = new KnownRelations
-
-  /**
-   * Takes a message. The message may be part of a stream block. The decoder infers that from its
-   * bytes.
-   */
-  def add(position: Long, message: Array[Byte]): Unit =
-    if (SchemaMessage.is(message)) add(decoder.definition(position, message, StreamContext.UNKNOWN))
-
-  def add(sent: SchemaMessage): Unit = known.addIfLast(sent)
-
-  def all: Iterable[SchemaMessage] = known.relationMessages ++ known.typeMessages
-
-  /** Returns the state before a stream if nothing but these messages is known of it. */
-  def state: AssemblerState =
-    AssemblerState(relations = known.relationMessages.toSeq, types = known.typeMessages.toSeq)
-}
-
-/** Decodes the messages without tuples. Not thread-safe. */
 final class ControlMessageDecoder(encoding: TextEncoding)
-    extends PositionedDecoder(encoding, ControlMessageDecoder.selection) {
+    extends PositionedDecoder(
+      encoding,
+      FieldSelection.messageFields(0 until MessageSchema.KEY: _*)
+    ) {
 
   /** Returns whether a message is outside of stream blocks, as far as its bytes show it. */
   def isOutside(position: Long, message: Array[Byte]): Boolean =
@@ -127,10 +109,4 @@ final class ControlMessageDecoder(encoding: TextEncoding)
       else row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
     SchemaMessage(oid, position, message, inStream = !row.isNullAt(MessageSchema.XID))
   }
-}
-
-private object ControlMessageDecoder {
-
-  /** The tuples are the last fields, so the ordinals of the others are those of the schema. */
-  val selection: FieldSelection = FieldSelection.messageFields(0 until MessageSchema.KEY: _*)
 }

@@ -67,18 +67,17 @@ final case class Commit(lsn: Long, timestamp: Long, gid: String, aborted: Set[Lo
  * @param streamedXid the transaction of the open S..E
  * @param streamed the open transactions that are sent in blocks S..E
  * @param prepared the prepared transactions
- * @param relations the Relation message of each table that is valid outside of stream blocks
- * @param types the last Type message of each type
+ * @param definitions
+ *   the Relation message of each table that is valid outside of stream blocks, and the last Type message of each type
  * @param greatestCommit the greatest LSN of a commit; 0 before the first
  */
 final case class AssemblerState(
-    phase: StreamPhase = StreamPhase.Unknown,
+    phase: StreamPhase.Value = StreamPhase.Unknown,
     begun: Option[Transaction] = None,
     streamedXid: Long = 0,
     streamed: Seq[Transaction] = Nil,
     prepared: Seq[Transaction] = Nil,
-    relations: Seq[SchemaMessage] = Nil,
-    types: Seq[SchemaMessage] = Nil,
+    definitions: Seq[SchemaMessage] = Nil,
     greatestCommit: Long = 0
 ) {
 

@@ -39,7 +39,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * subtransactions of a transaction have the same xid. Between B and C the server has left out such changes itself.
  *
  *  - A streaming query leaves them out when the transaction commits: `SourceBatch`.
- *  - A batch query knows the commit and these xids from its first pass (`SummaryAssembler`). It leaves out each change
+ *  - A batch query knows the commit and these xids from its first pass (`AssembledStream`). It leaves out each change
  *    when it reads the change: [[io.sparkpgoutput.changes.rows.ChangeRowWriter]].
  *
  * '''What is sent again.''' The server sends transactions in the order of their commit LSNs. When a reader has
@@ -76,14 +76,14 @@ final class TransactionAssembler(
 
   /** The relations and types after the last message. */
   val known = new KnownRelations
-  private var phase: StreamPhase = start.phase
+  private var phase: StreamPhase.Value = start.phase
   private var begun: Transaction = start.begun.orNull
   private val streamed = mutable.LongMap.from(start.streamed.map(t => t.xid -> t))
   private val prepared = mutable.HashMap.from(start.prepared.map(t => (t.xid, t.gid) -> t))
   private var current: Transaction =
     if (phase == StreamPhase.InStream) streamed(start.streamedXid) else begun
 
-  (start.relations ++ start.types).foreach(known.add)
+  start.definitions.foreach(known.add)
   commits.continueFrom(start.greatestCommit)
 
   /** The state after the last message. Its transactions are copies, because they may continue. */
@@ -93,8 +93,7 @@ final class TransactionAssembler(
     if (phase == StreamPhase.InStream) current.xid else 0,
     streamed.values.map(_.copy()).toSeq,
     prepared.values.map(_.copy()).toSeq,
-    known.relationMessages.toSeq,
-    known.typeMessages.toSeq,
+    known.all,
     commits.greatest
   )
 
@@ -288,7 +287,7 @@ final class TransactionAssembler(
     prepared.remove((xid, row.getString(GID)))
   }
 
-  private def open(phase: StreamPhase, transaction: Transaction): Unit = {
+  private def open(phase: StreamPhase.Value, transaction: Transaction): Unit = {
     this.phase = phase
     begun = transaction
     current = transaction
@@ -350,7 +349,7 @@ object TransactionAssembler {
 trait TransactionHandler {
 
   /** A transaction begins. If a part of it was sent before, that part was dropped. */
-  def begin(transaction: Transaction): Unit
+  def begin(transaction: Transaction): Unit = ()
 
   /**
    * A transaction has a change: an Insert, Update, Delete or Truncate message, not yet decoded.
@@ -360,10 +359,10 @@ trait TransactionHandler {
   def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int): Unit
 
   /** A transaction is committed. */
-  def commit(transaction: Transaction, commit: Commit): Unit
+  def commit(transaction: Transaction, commit: Commit): Unit = ()
 
   /** A transaction is rolled back, or its changes were returned before. */
-  def drop(transaction: Transaction): Unit
+  def drop(transaction: Transaction): Unit = ()
 }
 
 /**
@@ -375,23 +374,24 @@ trait TransactionHandler {
  */
 final case class AssemblerOptions(after: Long, skipIncomplete: Boolean, encoding: TextEncoding)
 
-/** The part of the protocol to which the next message of a stream belongs. */
-sealed abstract class StreamPhase extends Serializable
-
-object StreamPhase {
+/**
+ * The part of the protocol to which the next message of a stream belongs. Checkpoints have the numbers of the
+ * phases, so their order never changes.
+ */
+object StreamPhase extends Enumeration {
 
   /** The first messages are missing, so the stream may begin anywhere. */
-  case object Unknown extends StreamPhase
+  val Unknown: Value = Value
 
   /** Between transactions. */
-  case object Between extends StreamPhase
+  val Between: Value = Value
 
   /** Between Begin and Commit. */
-  case object InTransaction extends StreamPhase
+  val InTransaction: Value = Value
 
   /** Between Begin Prepare and Prepare. */
-  case object InPrepare extends StreamPhase
+  val InPrepare: Value = Value
 
   /** Between Stream Start and Stream Stop. */
-  case object InStream extends StreamPhase
+  val InStream: Value = Value
 }

@@ -86,13 +86,10 @@ object LsnFunctions {
 
   def formatLsn(lsn: Long): UTF8String = UTF8String.fromString(Lsn.format(lsn))
 
-  def parseLsn(text: UTF8String): java.lang.Long = {
-    val lsn = tryParseLsn(text)
-    if (lsn == null) {
-      throw new PgOutputException("PGOUTPUT_INVALID_LSN", "text" -> text)
-    }
-    lsn
-  }
+  def parseLsn(text: UTF8String): java.lang.Long =
+    Lsn.parse(text.toString)
+      .map(Long.box)
+      .getOrElse(throw new PgOutputException("PGOUTPUT_INVALID_LSN", "text" -> text))
 
   def tryParseLsn(text: UTF8String): java.lang.Long =
     Lsn.parse(text.toString).map(Long.box).orNull

@@ -173,7 +173,7 @@ object HistoryCopy {
         Collections.singletonList(Row.fromSeq(table.schema.map(_ => null))),
         table.schema
       )
-      .select(col("*") +: change(copy, ChangeType.Truncate, lit(0)): _*)
+      .select(col("*") +: change(copy, ChangeType.Truncate.name, lit(0)): _*)
     val all = if (isFirst) snapshot else truncate.unionAll(snapshot)
     all.toDF(table.targetSchema.fieldNames.toIndexedSeq: _*)
   }

@@ -364,7 +364,7 @@ final class HistoryRows(
     new Image(change.bytes, change.messageFrom, change.definition, isOld = false, isWhole = false)
 
   /** @param image null for a row whose columns are all NULL */
-  private def row(changeType: String, image: Image): InternalRow = {
+  private def row(changeType: ChangeType, image: Image): InternalRow = {
     val names = missing(change.definition)
     names.clear()
     writer.start()
@@ -374,8 +374,8 @@ final class HistoryRows(
     }
     writer.fill(areUnsent = false)
     val transaction = new TransactionStart(change.transaction)
-    val behind = if (changeType == ChangeType.UpdatePreimage) 0 else 1
-    writer.bytes(name(CHANGE_TYPE), changeType.getBytes(StandardCharsets.US_ASCII))
+    val behind = if (changeType eq ChangeType.UpdatePreimage) 0 else 1
+    writer.bytes(name(CHANGE_TYPE), changeType.nameBytes)
     writer.number(name(COMMIT_VERSION), change.lsn)
     writer.number(name(COMMIT_TIMESTAMP), transaction.timestamp)
     writer.number(name(XID), transaction.xid)

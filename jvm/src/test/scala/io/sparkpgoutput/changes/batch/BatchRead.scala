@@ -59,15 +59,16 @@ object BatchRead {
       format: ChangeFormat = BatchRead.format(),
       start: AssemblerState = AssemblerState()
   ): BatchRead = {
-    val fold = new SummaryAssembler(start, options)
-    parts.foreach(part => fold.add(summary(part, options)))
-    val rows = parts.zip(fold.starts).flatMap { case (part, start) =>
-      val changes = new BatchChangeReader(start, options, format)
+    val segments = parts.map(summary(_, options))
+    val stream = new AssembledStream(segments, EarlierRelations(start), options)
+    val reads = stream.reads
+    val rows = parts.zip(segments).flatMap { case (part, segment) =>
+      val changes = new BatchChangeReader(reads(segment.key), options, format)
       part.flatMap { message =>
         changes.message(message.position, message.bytes).map(_.copy()).toSeq
       }
     }
-    BatchRead(rows, fold.state.openTransactions)
+    BatchRead(rows, stream.state.openTransactions)
   }
 
   /** Reads a stream as one part. Tests compare other reads with it. */

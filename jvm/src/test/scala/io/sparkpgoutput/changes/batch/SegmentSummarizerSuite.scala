@@ -2,7 +2,6 @@ package io.sparkpgoutput.changes.batch
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.changes.transactions.AssemblerState
 import io.sparkpgoutput.changes.{Positioned, StreamMessages}
 import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.Fields
@@ -15,8 +14,8 @@ class SegmentSummarizerSuite extends AnyFunSuite {
 
   /** The events as short texts. A message is its tag and its position. */
   private def events(messages: Seq[Array[Byte]]): Seq[String] = summary(messages).events.map {
-    case SummaryEvent.MessageEvent(position, message)      => s"${message(0).toChar}$position"
-    case SummaryEvent.ChangesEvent(position, _, number, _) => s"$number from $position"
+    case SummaryEvent.MessageEvent(position, message) => s"${message(0).toChar}$position"
+    case changes: SummaryEvent.ChangesEvent => s"${changes.number} from ${changes.position}"
     case SummaryEvent.TransactionsEvent(commits) =>
       commits.iterator.map(commit => s"${commit.xid}@${commit.lsn}").mkString(" ")
   }
@@ -115,8 +114,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     Seq("42 00", "43 01", "52 00 00 00 01").foreach { hex =>
       val messages = Seq(begin(7, 100), Fields.unhex(hex))
       val error = raised("PGOUTPUT_MALFORMED_MESSAGE") {
-        val fold = new SummaryAssembler(AssemblerState(), BatchRead.options)
-        fold.add(summary(messages))
+        new AssembledStream(Seq(summary(messages)), EarlierRelations(), BatchRead.options)
       }
       assert(error.getMessage.contains("position 1: "), hex)
     }

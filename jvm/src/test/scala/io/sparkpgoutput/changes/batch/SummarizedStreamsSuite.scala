@@ -14,7 +14,7 @@ import io.sparkpgoutput.changes.{Captures, Histories, Positioned}
 import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
 
 /** Streams that are read in parts, each by itself. */
-class SummaryAssemblerSuite extends PropertySuite {
+class AssembledStreamSuite extends PropertySuite {
   import ChangeSchema._
 
   /** Cuts at random places into up to 50 parts. */
@@ -77,7 +77,7 @@ class SummaryAssemblerSuite extends PropertySuite {
       case Positioned(position, bytes) =>
         fields.definition(position, bytes, StreamContext.UNKNOWN)
     }
-    AssemblerState(relations = sent.groupBy(_.oid).values.map(_.maxBy(_.position)).toSeq)
+    AssemblerState(definitions = sent.groupBy(_.oid).values.map(_.maxBy(_.position)).toSeq)
   }
 
   test("a stream that is read in two batches, one after the other, gives the same changes") {

@@ -44,8 +44,7 @@ class SourceStateFormatSuite extends AnyFunSuite {
       streamedXid = 5,
       streamed = Seq(transaction, transaction.copy(xid = 5, hasBeginning = false)),
       prepared = Seq(transaction),
-      relations = Seq(sent(3, 'R')),
-      types = Seq(sent(4, 'Y')),
+      definitions = Seq(sent(3, 'R'), sent(4, 'Y')),
       greatestCommit = -1
     )
   )

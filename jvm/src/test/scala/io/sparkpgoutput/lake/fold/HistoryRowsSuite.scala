@@ -91,7 +91,7 @@ class HistoryRowsSuite extends AnyFunSuite {
       }
     }
     def types(rows: Seq[Row]) = rows.map(_.getAs[String]("_change_type")).distinct.sorted
-    assert(types(seen) == ChangeType.all.sorted)
+    assert(types(seen) == ChangeType.all.map(_.name).sorted)
     assert(types(seen.filter(_.getAs[Seq[String]]("_missing").nonEmpty)).length >= 3)
     assert(seen.map(_.getAs[String]("_origin")).toSet == Set(null, "far"))
   }

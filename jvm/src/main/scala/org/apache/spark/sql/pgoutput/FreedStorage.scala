@@ -38,12 +38,11 @@ object FreedStorage {
     val left = mutable.Stack[RDD[_]](rows)
     while (left.nonEmpty) {
       val rdd = left.pop()
-      if (seen.add(rdd.id)) rdd.dependencies.foreach { dependency =>
-        dependency match {
-          case shuffle: ShuffleDependency[_, _, _] => found += shuffle.shuffleId
-          case _                                   => ()
+      if (seen.add(rdd.id)) {
+        found ++= rdd.dependencies.collect { case shuffle: ShuffleDependency[_, _, _] =>
+          shuffle.shuffleId
         }
-        left.push(dependency.rdd)
+        left.pushAll(rdd.dependencies.map(_.rdd))
       }
     }
     found.toSet

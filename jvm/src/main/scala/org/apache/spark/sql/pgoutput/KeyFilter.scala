@@ -3,12 +3,7 @@ package org.apache.spark.sql.pgoutput
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{
-  AggregateFunction,
-  BloomFilterAggregate,
-  Max,
-  Min
-}
+import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, ExpressionUtils}
 import org.apache.spark.sql.types._
@@ -46,26 +41,15 @@ object KeyFilter {
   ): Option[Column] = {
     val types = key.map(keys.schema(_).dataType)
     val (columns, columnTypes) = table.unzip
-    if (types.zip(columnTypes).forall { case (ofKey, ofColumn) => isComparable(ofKey, ofColumn) })
-      condition(keys, most, key, columns, hasLimits)
-    else None
-  }
-
-  private def condition(
-      keys: DataFrame,
-      most: Long,
-      key: Seq[String],
-      table: Seq[Column],
-      hasLimits: Boolean
-  ): Option[Column] = {
-    val types = key.map(keys.schema(_).dataType)
-    val searched = table.map(column => ColumnNodeToExpressionConverter(column.node))
     val limited = if (hasLimits) key.indices.filter(index => isOrdered(types(index))) else Nil
-    val found = LocalRows.of(keys) match {
-      case Some(rows) => ofRows(rows, keys.schema, key, limited)
-      case None       => byQuery(keys, most, key, limited)
-    }
+    val found =
+      if (!types.corresponds(columnTypes)(isComparable)) None
+      else LocalRows.of(keys) match {
+        case Some(rows) => ofRows(rows, keys.schema, key, limited)
+        case None       => byQuery(keys, most, key, limited)
+      }
     found.map { found =>
+      val searched = columns.map(column => ColumnNodeToExpressionConverter(column.node))
       // A value of a wider type that does not fit in the key's type is no key.
       val comparable = searched.zip(types).map { case (column, dataType) =>
         Cast(column, dataType, None, EvalMode.TRY)
@@ -98,7 +82,10 @@ object KeyFilter {
     val bits = Literal(math.max(64, most * BitsPerKey))
     val hashes = new BloomFilterAggregate(new XxHash64(columns), Literal(most), bits)
     val limits = limited.flatMap(index => Seq(Min(columns(index)), Max(columns(index))))
-    val row = aggregate(keys, hashes +: limits)
+    def column(function: AggregateFunction) =
+      ExpressionUtils.column(function.toAggregateExpression())
+    val aggregated = keys.agg(column(hashes), limits.map(column): _*)
+    val row = RowsOfRdd.of(aggregated).map(_.copy()).first()
     Option.when(!row.isNullAt(0)) {
       val found = limited.zipWithIndex.map { case (index, place) =>
         val dataType = keys.schema(key(index)).dataType
@@ -129,12 +116,6 @@ object KeyFilter {
       if (values.isEmpty) (null, null) else (values.min(ordering), values.max(ordering))
     }
     Found(hashes, limits)
-  }
-
-  private def aggregate(rows: DataFrame, functions: Seq[AggregateFunction]) = {
-    val columns =
-      functions.map(function => ExpressionUtils.column(function.toAggregateExpression()))
-    RowsOfRdd.of(rows.agg(columns.head, columns.tail: _*)).map(_.copy()).first()
   }
 
   /** Returns whether equal values of both types are equal after a cast to the key's type, and so have one hash. */

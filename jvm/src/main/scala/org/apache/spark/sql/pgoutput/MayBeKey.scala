@@ -19,7 +19,6 @@ final case class MayBeKey(child: Expression, hashes: BloomFilter)
 
   override def prettyName: String = "may_be_key"
   override def nullable: Boolean = false
-  override def sql: String = s"$prettyName(${child.sql})"
   override def toString: String = s"$prettyName($child)"
 
   override def eval(row: InternalRow): Any =

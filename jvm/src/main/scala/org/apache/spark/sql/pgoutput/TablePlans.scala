@@ -5,13 +5,7 @@ import scala.util.Try
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.expressions.And
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.catalyst.plans.logical.{
-  AppendData,
-  CreateTable,
-  LogicalPlan,
-  MergeIntoTable,
-  OverwriteByExpression
-}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Table}
 import org.apache.spark.sql.connector.expressions.Transform

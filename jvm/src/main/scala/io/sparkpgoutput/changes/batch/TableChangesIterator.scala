@@ -1,11 +1,9 @@
 package io.sparkpgoutput.changes.batch
 
-import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.DataType
-import org.apache.spark.{Partition, TaskContext}
 
 import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter, ChangesIterator, SourceColumn}
@@ -13,44 +11,11 @@ import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 
 /**
- * The rows of committed changes: the second pass over the messages.
+ * Reads the rows of committed changes in one partition: the second pass over the messages.
  *
- * @param segments the segments of each partition of the messages
+ * @param segments the segments of the partition
  * @param sourceType the type of the source column; None if the rows do not have it
  */
-final class TableChangesRDD(
-    messages: RDD[InternalRow],
-    @transient private val segments: Seq[Seq[SegmentRead]],
-    options: AssemblerOptions,
-    format: ChangeFormat,
-    sourceType: Option[DataType],
-    numOutputRows: SQLMetric
-) extends RDD[InternalRow](messages) {
-
-  override protected def getPartitions: Array[Partition] =
-    messages.partitions.zip(segments).map { case (partition, segments) =>
-      new TableChangesPartition(partition, segments)
-    }
-
-  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val TableChangesPartition(partition, segments) = split
-    new TableChangesIterator(
-      messages.iterator(partition, context),
-      segments.iterator,
-      options,
-      format,
-      sourceType,
-      numOutputRows
-    )
-  }
-}
-
-final private case class TableChangesPartition(messages: Partition, segments: Seq[SegmentRead])
-    extends Partition {
-  override def index: Int = messages.index
-}
-
-/** Reads the rows of committed changes in one partition. */
 final class TableChangesIterator(
     messages: Iterator[InternalRow],
     segments: Iterator[SegmentRead],
@@ -91,22 +56,22 @@ final class TableChangesIterator(
     segment = segments.next()
     left = segment.fingerprint.messages
     fingerprint = new Fingerprinter
-    reader = new BatchChangeReader(segment.start, options, format)
+    reader = new BatchChangeReader(segment, options, format)
   }
 }
 
 /** Reads the committed changes of a segment in the second pass. Not thread-safe. */
 final class BatchChangeReader(
-    start: SegmentStart,
+    segment: SegmentRead,
     options: AssemblerOptions,
     format: ChangeFormat
 ) extends TransactionHandler {
   private val commits = new CheckedCommits(options.after)
-  private val assembler = new TransactionAssembler(options, start.state, commits, this)
+  private val assembler = new TransactionAssembler(options, segment.state, commits, this)
   private val rows = new ChangeRowWriter(format)
 
-  (start.state.begun ++ start.state.streamed ++ start.state.prepared).foreach { open =>
-    open.commit = start.commits.getOrElse(open.firstPosition, null)
+  (segment.state.begun ++ segment.state.streamed ++ segment.state.prepared).foreach { open =>
+    open.commit = segment.commits.getOrElse(open.firstPosition, null)
   }
 
   /** Takes the next message and returns its rows. Take all rows before the next message. */
@@ -117,8 +82,8 @@ final class BatchChangeReader(
 
   override def begin(transaction: Transaction): Unit =
     transaction.commit =
-      if (start.commits.isEmpty) commitOfBegin(transaction)
-      else start.commits.getOrElse(transaction.firstPosition, commitOfBegin(transaction))
+      if (segment.commits.isEmpty) commitOfBegin(transaction)
+      else segment.commits.getOrElse(transaction.firstPosition, commitOfBegin(transaction))
 
   private def commitOfBegin(transaction: Transaction): Commit = {
     val lsn = transaction.commitLsn
@@ -129,7 +94,4 @@ final class BatchChangeReader(
 
   override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
       : Unit = rows.start(assembler.known, transaction, position, message, context)
-
-  override def commit(transaction: Transaction, commit: Commit): Unit = ()
-  override def drop(transaction: Transaction): Unit = ()
 }
