@@ -92,7 +92,7 @@ def test_a_slot_is_read_with_all_that_belongs_to_it(server: Server, client: Sour
     assert found.holder().isEmpty()
     assert found.safeWalSize().isEmpty()  # max_slot_wal_keep_size is not set
     check(client, "plain", confirmed)
-    metrics = client.java("slot.SlotHealth").metrics(found, confirmed)
+    metrics = client.java("slot.SlotHealth").metrics(found, confirmed, client.option(None))
     assert metrics.apply("walStatus") == "reserved"
     assert int(metrics.apply("bytesBehindLatest")) == found.flushLsn() - confirmed
     assert client.java("slot.SlotHealth").warnings(found).isEmpty()
@@ -414,9 +414,9 @@ def test_the_end_of_a_query_spares_the_session_of_its_next_start(
         holder.start("successor", 0, second.pluginOptions())
         found = state(client, "successor").get().holder().get()
         assert found.applicationName() == second.applicationName()  # the server has cut off nothing
-        client.java("session.SessionEnd").end(first, None, 0)
+        client.java("session.SessionEnd")(first, None, 0).run()
         assert state(client, "successor").get().holder().get().pid() == found.pid()
-        client.java("session.SessionEnd").end(second, None, 0)
+        client.java("session.SessionEnd")(second, None, 0).run()
         assert state(client, "successor").get().holder().isEmpty()
     finally:
         holder.abort()
