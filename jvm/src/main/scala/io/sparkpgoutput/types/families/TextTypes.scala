@@ -97,6 +97,8 @@ object PgTsQuery extends PgType("tsquery") {
   /**
    * An operator, or an operand with all that belongs to it. The text is a Vector, because two of these are
    * joined in little time, however deep the query is nested.
+   *
+   * Unlike other printers, this one makes objects for a value. Binary values of this type are rare and short.
    */
   final private case class Item(priority: Int, text: Vector[String]) {
     def atLeast(priority: Int): Vector[String] =
