@@ -478,6 +478,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     override def timeline: Int = parts.state.timeline
     override def has: Long = parts.state.has
     override def mayRead(): Unit = parts.checkEpoch()
+    override def isFull: Boolean = space.isFull
 
     // A process that starts later takes over. One that was replaced finds a later epoch, and ends.
     override def mayEnd(applicationName: String): Boolean =

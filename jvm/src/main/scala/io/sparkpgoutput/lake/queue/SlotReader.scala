@@ -298,7 +298,8 @@ final class SlotReader(
 
   private def step(session: Session): Unit = {
     if (!tasks.isEmpty) runTasks()
-    if (isPaused) paused(session)
+    // The job learns late that the queues are full. In this time, the reader could fill the memory.
+    if (isPaused || events.isFull) paused(session)
     else {
       val message = session.copy.readFromCopy(false)
       if (message == null) idle(session)
@@ -529,6 +530,9 @@ object SlotReader {
     /** A session begins. */
     def reads(server: Server): Unit
     def connected(): Unit
+
+    /** Whether the queues have no room, so that nothing can be read. */
+    def isFull: Boolean
 
     /** Each transaction with a commit LSN below an LSN is whole in the queues. */
     def read(lsn: Long, changed: Iterable[Long]): Unit
