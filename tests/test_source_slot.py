@@ -465,10 +465,11 @@ def test_the_timelines_of_a_promoted_standby_are_checked(spark: SparkSession, ve
             assert promoted.server.timeline() == 2
             timeline = promoted.java("slot.SlotChecks").timeline
             kept = promoted.seq([1])
-            seen = timeline(promoted.replication, promoted.server, kept, 100)
+            none = promoted.option(None)
+            seen = timeline(promoted.replication, promoted.server, kept, 100, none)
             assert seen.mkString(" ") == "1 2"
             with fails("PGOUTPUT_TIMELINE", "branched off from timeline 1"):
-                timeline(promoted.replication, promoted.server, kept, LATER)
+                timeline(promoted.replication, promoted.server, kept, LATER, none)
 
 
 @pytest.mark.exhaustive
