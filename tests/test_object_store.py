@@ -25,12 +25,25 @@ from support.job_tables import PATIENCE, copied, is_equal, wait_until_equal
 from support.lake_job import SETTINGS
 from support.lake_judge import assert_equal
 from support.lake_points import kill
+from support.lake_target import compaction
 from support.processes import TIMEOUT, errors_of, started
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [needs_infrastructure, pytest.mark.infra]
 
 server = server_fixture(SETUP)
+
+
+@pytest.fixture(params=lake.TARGETS)
+def job(
+    request: pytest.FixtureRequest,
+    server: Server,
+    store: ObjectStore,
+    rest: RestCatalog,
+    tmp_path: Path,
+) -> StoredJob:
+    return StoredJob(tmp_path, server, request.param, store, rest)
+
 
 LOG_STORE = "io.sparkpgoutput.lake.target.S3LogStore"
 # How long another process rewrites a table.
@@ -122,16 +135,9 @@ def test_iceberg_refuses_a_catalog_that_renames_files_in_a_store(
     assert "such as rest, jdbc, glue or hive" in found
 
 
-@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_job_goes_on_when_a_store_fails(
-    target: str,
-    server: Server,
-    store: ObjectStore,
-    rest: RestCatalog,
-    tmp_path: Path,
-    spark: SparkSession,
+    job: StoredJob, server: Server, store: ObjectStore, spark: SparkSession
 ) -> None:
-    job = StoredJob(tmp_path, server, target, store, rest)
     with copied(spark, job, "good") as (running, report):
         with store.proxy.fault("unavailable", every=3) as fault:
             server.execute("UPDATE good SET v = 'b' WHERE id < 100")
@@ -154,16 +160,7 @@ def test_a_job_goes_on_when_a_store_fails(
         assert len(report.lines("Copied ")) == 1
 
 
-@pytest.mark.parametrize("target", lake.TARGETS)
-def test_a_job_is_killed_on_a_store(
-    target: str,
-    server: Server,
-    store: ObjectStore,
-    rest: RestCatalog,
-    tmp_path: Path,
-    spark: SparkSession,
-) -> None:
-    job = StoredJob(tmp_path, server, target, store, rest)
+def test_a_job_is_killed_on_a_store(job: StoredJob, server: Server, spark: SparkSession) -> None:
     with job.running() as process:
         wait_until(lambda: is_equal(spark, job, "good"), TIMEOUT, 1)
         with background(lambda ended: write(server, ended)):
@@ -243,7 +240,7 @@ def test_optimize_in_another_process_loses_nothing(
 ) -> None:
     job = StoredJob(tmp_path, server, "delta", store, rest)
     with copied(spark, job, "good") as (running, report):
-        statement = f"OPTIMIZE {job.sql_name('good')}"
+        statement = compaction(job.format, job.sql_name("good"))
         with changing(job, tmp_path / "optimizing", statement) as lines:
             with background(lambda ended: write(server, ended, pause=15)):
                 wait_until(lambda: "OPTIMIZE\n" in lines, PATIENCE, 0.2)
@@ -260,24 +257,12 @@ def test_optimize_in_another_process_loses_nothing(
     assert all(commit.is_conditional for commit in job.commits("good"))
 
 
-@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_job_repairs_rows_while_another_process_writes_and_rewrites_the_table(
-    target: str,
-    server: Server,
-    store: ObjectStore,
-    rest: RestCatalog,
-    tmp_path: Path,
-    spark: SparkSession,
+    job: StoredJob, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    job = StoredJob(tmp_path, server, target, store, rest)
     name = job.sql_name("good")
-    catalog, _, of_catalog = job.target.partition(".")
-    table = f"{of_catalog}.good"
     statements = (
-        f"OPTIMIZE {name}"
-        if target == "delta"
-        else f"CALL {catalog}.system.rewrite_data_files(table => '{table}', "
-        "options => map('rewrite-all', 'true'))",
+        compaction(job.format, name),
         f"DELETE FROM {name} WHERE id % 50 = {{number}} % 50",
         f"INSERT INTO {name} VALUES ({FOREIGN} + {{number}}, 'of another process')",
     )

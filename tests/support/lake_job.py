@@ -69,6 +69,7 @@ class LakeJob:
         # Other publications use the default names in the target.
         is_history = lake_history.PUBLICATION in publication.split(",")
         self.names = lake_history.NAMES if is_history else {}
+        self.format = target
         self._catalog = f"lake_{secrets.token_hex(4)}"
         self.target = str(folder / "shop") if target == "delta" else f"{self._catalog}.shop"
         #: The options of single tables.

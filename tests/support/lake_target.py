@@ -132,20 +132,29 @@ class LakeTarget:
 
 def compact(target: LakeTarget, table: str, *, expire_before: str | None = None) -> None:
     """Compact the table. With `expire_before`, also remove Iceberg's older snapshots."""
-    if target.target.format() == "delta":
-        target.spark.sql(f"OPTIMIZE {target.sql_name(table)}")
-    else:
-        catalog, name = target.sql_name(table).split(".", 1)
-        arguments = f"table => '{name.replace('`', '')}'"
+    name = target.sql_name(table)
+    target.spark.sql(compaction(target.target.format(), name))
+    if expire_before and target.target.format() == "iceberg":
+        catalog, argument = _of_procedure(name)
         target.spark.sql(
-            f"CALL {catalog}.system.rewrite_data_files({arguments}, "
-            "options => map('rewrite-all', 'true'))"
+            f"CALL {catalog}.system.expire_snapshots({argument}, "
+            f"older_than => TIMESTAMP '{expire_before}', retain_last => 1)"
         )
-        if expire_before:
-            target.spark.sql(
-                f"CALL {catalog}.system.expire_snapshots({arguments}, "
-                f"older_than => TIMESTAMP '{expire_before}', retain_last => 1)"
-            )
+
+
+def compaction(format: str, name: str) -> str:
+    """Return the statement that compacts a table with a name in SQL."""
+    if format == "delta":
+        return f"OPTIMIZE {name}"
+    catalog, argument = _of_procedure(name)
+    options = "options => map('rewrite-all', 'true')"
+    return f"CALL {catalog}.system.rewrite_data_files({argument}, {options})"
+
+
+def _of_procedure(name: str) -> tuple[str, str]:
+    """Return the catalog of a table of Iceberg, and the argument that names the table."""
+    catalog, table = name.split(".", 1)
+    return catalog, f"table => '{table.replace('`', '')}'"
 
 
 def is_compacted(target: LakeTarget, table: str, *, expire_before: str | None = None) -> bool:
