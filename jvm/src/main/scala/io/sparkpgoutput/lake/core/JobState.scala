@@ -118,7 +118,11 @@ final case class TableState(
 
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 
-  /** The names of all columns that the table has had since the copy. */
+  /** The table, after the catalog was read again and has the same definition. */
+  def seenAt(horizon: Long): TableState =
+    copy(table = table.copy(source = table.source.copy(horizon = horizon)))
+
+  /** The names of all columns that the table has had since the copy, also of dropped ones. */
   def columnNames: Set[String] = table.schema.fieldNames.toSet ++ formerNames.keySet
 }
 

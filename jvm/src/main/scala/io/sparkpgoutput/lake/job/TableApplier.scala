@@ -8,6 +8,8 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
+import io.sparkpgoutput.changes.rows.RelationDecoder
+import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 import io.sparkpgoutput.lake.apply.{CutApply, CutResult}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison, TableError}
@@ -15,7 +17,8 @@ import io.sparkpgoutput.lake.core.{MarkName, NextDefinition, TableFailure, Table
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
 import io.sparkpgoutput.lake.queue.{Cut, CutLimit, QueueFileNotFoundException, TableQueue}
 import io.sparkpgoutput.lake.target.TableEvolution
-import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 
 /**
  * Commits cuts of the queues. If the columns of the server have changed, it changes the columns of the target
@@ -43,15 +46,19 @@ final private[job] class TableApplier(job: JobParts) {
     queue.cut(upTo, limit) match {
       case None =>
         // The catalog can say that the table was altered, even if no row of it has changed.
-        if (defined(table, Array.empty).nonEmpty)
+        if (defined(table, None).nonEmpty)
           core(_.applied(oid, table.mark.getOrElse(0L), None, now))
-      case Some(cut) => defined(table, cut.xids).foreach(commit(_, queue, cut, upTo))
+      case Some(cut) => defined(table, Some(cut)).foreach(commit(_, queue, cut, upTo))
     }
   }
 
   /** Returns the table by a catalog that is as new as the cut; None if its columns have to change first. */
-  private def defined(table: TableState, xids: Array[Long]): Option[TableState] =
-    look(table, xids, System.nanoTime() + WaitForCatalog) match {
+  private def defined(table: TableState, cut: Option[Cut]): Option[TableState] =
+    look(
+      table,
+      cut.fold(Array.empty[Long])(_.xids),
+      System.nanoTime() + WaitForCatalog
+    ) match {
       case Look.Changed(found, fingerprint) =>
         val next = following(table, found)
         if (TableEvolution.columns(table.table, next.table).isEmpty) {
@@ -63,8 +70,27 @@ final private[job] class TableApplier(job: JobParts) {
           core(_.defines(table.oid, next))
           None
         }
+      case Look.Gone =>
+        cut.foreach(checkLast(table, _))
+        Some(table)
       case _ => Some(table)
     }
+
+  /** The catalog cannot say any more what a column is that only the last changes of the table have. */
+  private def checkLast(table: TableState, cut: Cut): Unit = {
+    val decoder = new RelationDecoder(TextEncoding.Utf8)
+    cut.foreach { (_, message) =>
+      if (message(0) == Tag.Relation)
+        decoder.relation(SchemaMessage.outsideStream(message)).columns.map(_.name)
+          .find(!table.columnNames(_)).foreach(name =>
+            throw changed(
+              table,
+              s"It is not published any more, and its last changes have the column '$name', which was added shortly " +
+                "before. They are not applied."
+            )
+          )
+    }
+  }
 
   /** Looks at the catalog until it is as new as the cut. A synchronous standby can take milliseconds. */
   private def look(table: TableState, xids: Array[Long], deadline: Long): Look = {
