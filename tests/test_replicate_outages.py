@@ -305,7 +305,7 @@ def test_a_job_waits_while_only_a_standby_that_lags_answers(
             added = look(server)
             server.execute("UPDATE good SET c = 8 WHERE id % 2 = 0")
             wait_until_equal(spark, job, running, ["good", added])
-            assert all(row.result != "differs" for row in verified.result().collect())
+            assert all(row.result != "different" for row in verified.result().collect())
         found = spark_pgoutput.verify(spark, checkpoint=job.checkpoint, timeout=PATIENCE).collect()
         assert {row.result for row in found} == {"equal"}, found
         assert standby.value("SELECT count(*) FROM good") == 1
