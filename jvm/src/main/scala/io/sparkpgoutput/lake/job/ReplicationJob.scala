@@ -178,7 +178,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     parts.core.await(if (isIdle) MillisBetweenIdleTicks else MillisBetweenTicks)
     checkRoom()
     if (parts.epoch > 0) {
-      parts.core.look(_.take(now)).foreach(run)
+      parts.core.look { core =>
+        // Room that a commit has made counts as soon as the core knows of the commit, or it would give up a queue.
+        core.isFull = space.isStillFull
+        core.take(now)
+      }.foreach(run)
       if (now >= lookAt) look()
       if (now >= nextRequests) {
         nextRequests = now + MillisBetweenRequests
@@ -194,10 +198,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     }
   }
 
-  /** Lets the core make room if the queues are full. The reader sees that by itself, and waits. */
+  /** Says whether the queues are full. The reader sees that by itself, and waits. */
   private def checkRoom(): Unit = {
     val isFull = space.isFull
-    parts.core.look(_.isFull = isFull)
     if (isFull && roomWaits.isEmpty) {
       val full = f"The queues are full (${space.memoryUsed / 1e6}%,.0f MB in memory, " +
         f"${space.diskUsed / 1e6}%,.0f MB on disk), so the job stops reading the slot until there is room."

@@ -53,8 +53,11 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
    */
   def isFull: Boolean = isAboveMemory && {
     makeRoom()
-    isAboveMemory && isStuck
+    isStillFull
   }
+
+  /** Returns whether no room was found the last time, and nothing was removed since. */
+  def isStillFull: Boolean = isAboveMemory && isStuck
 
   private def isAboveMemory = usedMemory.get > memory
 
