@@ -54,7 +54,7 @@ final class Replication private (
       }
     catch {
       case error: Throwable if !stopping =>
-        logError(s"The job that replicates $options has ended", error)
+        log.ended(s"The job that replicates $options has ended", error)
         failure = Some(error)
       case error: Throwable =>
         logInfo(s"The job that replicates $options was stopped before it had written all", error)
