@@ -11,6 +11,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import org.apache.hadoop.util.ShutdownHookManager
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.CopyProgress
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
@@ -24,7 +25,7 @@ final class Replication private (
     user: SparkSession,
     own: SparkSession,
     options: ReplicateOptions,
-    verifies: Seq[String],
+    verifies: Seq[TableName],
     log: JobLog,
     first: ReplicationJob
 ) extends Logging {
@@ -199,7 +200,7 @@ object Replication {
   private[job] def start(
       session: SparkSession,
       options: ReplicateOptions,
-      verified: Seq[String]
+      verified: Seq[TableName]
   ): Replication = {
     val log = new JobLog
     val own = ClonedSession.of(session)
@@ -210,7 +211,7 @@ object Replication {
   private def job(
       own: SparkSession,
       options: ReplicateOptions,
-      verified: Seq[String],
+      verified: Seq[TableName],
       log: JobLog
   ): ReplicationJob = ClonedSession.within(own) {
     var ready = Option.empty[ReadyJob]
