@@ -306,6 +306,7 @@ def test_the_type_of_a_key_must_distinguish_its_values(
         "CREATE TABLE exact (big bigint, small smallint, num numeric, t text, f real, v bigint,"
         " PRIMARY KEY (big, small, num, t, f)); CREATE PUBLICATION exact FOR TABLE exact"
     )
+        " u text,"
     (table,) = catalog.tables("exact").values()
     catalog.mirrored(
         table,
@@ -320,6 +321,7 @@ def test_the_type_of_a_key_must_distinguish_its_values(
             ("t", "CHAR(3)"),
             ("t", "STRING COLLATE UTF8_LCASE"),
             ("small", "STRING COLLATE UNICODE_CI"),
+            ("u", "CHAR(3)"),
         ),
     ]:
         with fails("PGOUTPUT_REPLICATE_OPTION", f"Set types.public.exact.{column} to"):
