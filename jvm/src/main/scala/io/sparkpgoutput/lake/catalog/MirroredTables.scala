@@ -12,7 +12,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.connection.{ServerConnection, SqlState}
 import io.sparkpgoutput.source.table.CatalogTypes
 import io.sparkpgoutput.types.registry.TypeRegistry
 import io.sparkpgoutput.types.{ConversionOptions, PgType}
@@ -334,11 +334,20 @@ object MirroredTables {
       connection: ServerConnection,
       pgTypes: Map[String, String]
   ): Seq[(Long, String)] = {
-    val names = pgTypes.keys.filterNot(_.contains('(')).toArray // a modifier would be ignored
+    val names = pgTypes.keys.filterNot(_.contains('(')).toSeq // a modifier would be ignored
+    def found(names: Seq[String]) = connection.unless(NoType)(connection.query(
+      "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
+        "WHERE to_regtype(name) IS NOT NULL",
+      names.toArray
+    )(row => row.getLong("oid") -> row.getString("name")))
     if (names.isEmpty) Nil
     else
       connection.query(
         "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
+  /** What the server says of a name that cannot be one of a type, such as `timestamp with timezone`. */
+  private val NoType =
+    Set(SqlState.SyntaxError, SqlState.UndefinedObject, SqlState.InvalidSchemaName)
+
           "WHERE to_regtype(name) IS NOT NULL",
         names
       )(row => row.getLong("oid") -> row.getString("name"))
