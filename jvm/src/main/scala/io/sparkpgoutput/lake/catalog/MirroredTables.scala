@@ -341,17 +341,12 @@ object MirroredTables {
       names.toArray
     )(row => row.getLong("oid") -> row.getString("name")))
     if (names.isEmpty) Nil
-    else
-      connection.query(
-        "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
+    else found(names).getOrElse(names.flatMap(name => found(Seq(name)).getOrElse(Nil)))
+  }
+
   /** What the server says of a name that cannot be one of a type, such as `timestamp with timezone`. */
   private val NoType =
     Set(SqlState.SyntaxError, SqlState.UndefinedObject, SqlState.InvalidSchemaName)
-
-          "WHERE to_regtype(name) IS NOT NULL",
-        names
-      )(row => row.getLong("oid") -> row.getString("name"))
-  }
 
   /**
    * Returns the tables with the Spark types of their columns: those that PostgreSQL's types have by
@@ -412,7 +407,12 @@ object MirroredTables {
       val isOpaque = wanted.isInstanceOf[ArrayType] && catalog.isOpaqueArray(column.typeId)
       if (isOpaque || pgType.to(wanted, ConversionOptions()).isEmpty)
         throw notReadable(source, column, pgType, modifier, wanted, option)
-      if (source.key.contains(column.name) && !isExact(pgType, modifier, wanted))
+      // Without a key, rows are found by all of their values. Equal numbers are then counted as equal rows.
+      val isPart = source.key.isEmpty && source.identity == ReplicaIdentity.Full
+      if (
+        source.key.contains(column.name) && !isExact(pgType, modifier, wanted) ||
+        isPart && isCollated(wanted)
+      )
         throw inexactKey(source, column, pgType, modifier, wanted, option)
       wanted
     }
@@ -427,12 +427,16 @@ object MirroredTables {
    */
   private def isExact(pgType: PgType, modifier: Int, wanted: DataType): Boolean =
     wanted == pgType.sparkType(modifier) || parts(wanted).forall {
-      case FloatType                   => pgType.name == "int2"
-      case DoubleType                  => Set("int2", "int4", "float4")(pgType.name)
-      case StringType | VarcharType(_) => true
-      case _: StringType               => false // blanks at the end or a collation make texts equal
-      case _                           => true
+      case FloatType  => pgType.name == "int2"
+      case DoubleType => Set("int2", "int4", "float4")(pgType.name)
+      case other      => !isCollated(other)
     }
+
+  /** Returns whether a collation makes different texts equal. */
+  private def isCollated(wanted: DataType): Boolean = parts(wanted).exists {
+    case StringType | VarcharType(_) => false
+    case other                       => other.isInstanceOf[StringType]
+  }
 
   private def parts(dataType: DataType): Seq[DataType] = dataType match {
     case ArrayType(element, _) => parts(element)
