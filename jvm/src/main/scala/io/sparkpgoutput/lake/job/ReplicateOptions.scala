@@ -180,7 +180,7 @@ final case class ReplicateOptions(
     (singles ++ Seq(
       "excludeColumns" -> hiding.tables.filter(_._2.excluded.nonEmpty).keys,
       "hashColumns" -> hiding.tables.filter(_._2.hashed.nonEmpty).keys
-    ).flatMap { case (option, names) => names.toSeq.sorted.map(option -> _) }
+    )).flatMap { case (option, names) => names.toSeq.sorted.map(option -> _) }
 
   /** Returns whether the job leaves out a table. */
   def excludes(table: TableName): Boolean = excluded.exists(_.matches(table))
@@ -390,8 +390,8 @@ object ReplicateOptions {
           s"The option '${entry.name}' is a property that Spark sets itself. Leave it out."
         ).filterOrElse(
           !_.equalsIgnoreCase(TableProperties.MarkExpiry),
-          s"With the option '${entry.name}', Delta would forget what a table has that does not change. " +
-            "Leave it out."
+          s"With the option '${entry.name}', Delta would remove the mark of a table that does not change " +
+            "for some time, and nothing would say which changes the table has. Leave it out."
         ).map(name =>
           options.copy(tableProperties = options.tableProperties + (name -> entry.value))
         )
