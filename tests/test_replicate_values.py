@@ -49,7 +49,7 @@ def test_infinite_values_are_what_the_option_says(
         assert first.exit_code == 3
         (failed,) = first.failed()
         assert "public.endless" in failed
-        assert "use the option infinity" in failed
+        assert "set the option infinity to null or clamp" in failed
 
         assert replicate(once=True, types=types, infinity="null").exit_code == 0
         assert rows() == {1: (None, None, [None, DAY], None)}

@@ -63,6 +63,14 @@ class ErrorConditionsSuite extends AnyFunSuite {
     assert(Errors.templates.keySet.map(ErrorConditions.condition) -- expected == Set.empty)
   }
 
+  test("a text that tells to run resync has the arguments that the command needs") {
+    Errors.templates.keys.foreach { name =>
+      val text = Errors.lake(name).head.getMessage
+      val commands = "spark-pgoutput resync[^.]*".r.findAllIn(text)
+      assert(commands.forall(_.matches(".*--(checkpoint|target).*")), text)
+    }
+  }
+
   test("each text is one line without double spaces, and has an SQLSTATE") {
     Errors.templates.keys.foreach { name =>
       val error = Errors.lake(name).head

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.connection.{ServerConnection, SqlState}
 import io.sparkpgoutput.source.table.CatalogTypes
 import io.sparkpgoutput.types.registry.TypeRegistry
 import io.sparkpgoutput.types.{ConversionOptions, PgType}
@@ -334,15 +334,19 @@ object MirroredTables {
       connection: ServerConnection,
       pgTypes: Map[String, String]
   ): Seq[(Long, String)] = {
-    val names = pgTypes.keys.filterNot(_.contains('(')).toArray // a modifier would be ignored
+    val names = pgTypes.keys.filterNot(_.contains('(')).toSeq // a modifier would be ignored
+    def found(names: Seq[String]) = connection.unless(NoType)(connection.query(
+      "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
+        "WHERE to_regtype(name) IS NOT NULL",
+      names.toArray
+    )(row => row.getLong("oid") -> row.getString("name")))
     if (names.isEmpty) Nil
-    else
-      connection.query(
-        "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
-          "WHERE to_regtype(name) IS NOT NULL",
-        names
-      )(row => row.getLong("oid") -> row.getString("name"))
+    else found(names).getOrElse(names.flatMap(name => found(Seq(name)).getOrElse(Nil)))
   }
+
+  /** What the server says of a name that cannot be one of a type, such as `timestamp with timezone`. */
+  private val NoType =
+    Set(SqlState.SyntaxError, SqlState.UndefinedObject, SqlState.InvalidSchemaName)
 
   /**
    * Returns the tables with the Spark types of their columns: those that PostgreSQL's types have by
@@ -386,7 +390,7 @@ object MirroredTables {
 
   /** The names under which the user can give a type for a column, the strongest one first. */
   private def names(source: SourceTable, column: TableColumn) =
-    Seq(s"${source.name}.${column.name}", column.name)
+    Seq(s"${source.name}.${column.name}", s"${source.name.plain}.${column.name}", column.name)
 
   /** @param chosen the name of an option and the DDL of the type that it gives */
   private def field(
@@ -403,7 +407,12 @@ object MirroredTables {
       val isOpaque = wanted.isInstanceOf[ArrayType] && catalog.isOpaqueArray(column.typeId)
       if (isOpaque || pgType.to(wanted, ConversionOptions()).isEmpty)
         throw notReadable(source, column, pgType, modifier, wanted, option)
-      if (source.key.contains(column.name) && !isExact(pgType, modifier, wanted))
+      // Without a key, rows are found by all of their values. Equal numbers are then counted as equal rows.
+      val isPart = source.key.isEmpty && source.identity == ReplicaIdentity.Full
+      if (
+        source.key.contains(column.name) && !isExact(pgType, modifier, wanted) ||
+        isPart && isCollated(wanted)
+      )
         throw inexactKey(source, column, pgType, modifier, wanted, option)
       wanted
     }
@@ -418,12 +427,16 @@ object MirroredTables {
    */
   private def isExact(pgType: PgType, modifier: Int, wanted: DataType): Boolean =
     wanted == pgType.sparkType(modifier) || parts(wanted).forall {
-      case FloatType                   => pgType.name == "int2"
-      case DoubleType                  => Set("int2", "int4", "float4")(pgType.name)
-      case StringType | VarcharType(_) => true
-      case _: StringType               => false // blanks at the end or a collation make texts equal
-      case _                           => true
+      case FloatType  => pgType.name == "int2"
+      case DoubleType => Set("int2", "int4", "float4")(pgType.name)
+      case other      => !isCollated(other)
     }
+
+  /** Returns whether a collation makes different texts equal. */
+  private def isCollated(wanted: DataType): Boolean = parts(wanted).exists {
+    case StringType | VarcharType(_) => false
+    case other                       => other.isInstanceOf[StringType]
+  }
 
   private def parts(dataType: DataType): Seq[DataType] = dataType match {
     case ArrayType(element, _) => parts(element)

@@ -133,9 +133,12 @@ object TableComparison {
   private def otherKey(now: SourceTable): Option[String] =
     if (now.identity == ReplicaIdentity.Full) None
     else if (now.key.isEmpty) TableKeys.withIdentity(now.leaves).headOption.map { leaf =>
+      val alter = s"ALTER TABLE ${QuotedName(now.name)}"
+      val primary =
+        if (leaf.identity == ReplicaIdentity.Full) ""
+        else s"$alter ADD PRIMARY KEY (${leaf.key.map(QuotedName(_)).mkString(", ")}), or "
       s"The partition ${leaf.name} has a replica identity, and its root has no key, so that old rows cannot " +
-        s"be found. Run ALTER TABLE ${QuotedName(now.name)} ADD PRIMARY KEY, or ALTER TABLE … REPLICA " +
-        "IDENTITY FULL for it and all of its partitions."
+        s"be found. Run $primary$alter REPLICA IDENTITY FULL and the same for each of its partitions."
     }
     else TableKeys.otherLeaves(now.leaves, now.key).headOption.map { leaf =>
       s"The partition ${leaf.name} identifies rows by (${leaf.key.mkString(", ")}) and no longer by the key " +

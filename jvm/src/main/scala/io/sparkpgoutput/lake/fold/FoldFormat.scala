@@ -6,7 +6,13 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  QuotedName,
+  ReplicaIdentity,
+  TableError,
+  TableMode
+}
 import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
@@ -72,7 +78,11 @@ final case class FoldFormat(
     if (key.contains(ordinal)) options.ofKey else options
 
   def keyNotSent: PgOutputException =
-    new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT", "table" -> name)
+    new PgOutputException(
+      "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
+      "table" -> name,
+      "sql" -> QuotedName(name)
+    )
 
   def differs(problem: String): LakeException =
     new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> name, "problem" -> problem)

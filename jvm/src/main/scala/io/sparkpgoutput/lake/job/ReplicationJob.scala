@@ -28,7 +28,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotState, SourceIdentity, WalEnd}
  * [[run]] takes the commands of the core and gives them to the threads. The reader puts changes into
  * queues, the appliers and copiers commit, and each reports the result to the core.
  */
-final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String]) {
+final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableName]) {
   import ReplicationJob._
   import ready.{client, options, server}
 
@@ -236,7 +236,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   private def lastOfOnce(): Unit = {
     if (verifies.nonEmpty && verified.isEmpty) {
       threads.verify {
-        try verified = Some(verifications.verifyNamed(verifies))
+        try verified = Some(verifications.verifyAtEnd(verifies))
         catch { case error: Throwable => if (!isStopping) parts.end(error) }
       }
       while (verified.isEmpty && !parts.isEnding) tick()

@@ -145,7 +145,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         forget(oid)
         core(_.copied(oid, JobClock.millis))
         val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
-        job.log.tell(
+        job.log.copied(
+          table.name,
           f"Copied ${table.name}: ${read.rows}%,d rows, ${read.bytes / 1e6}%,.1f MB in $seconds s, " +
             s"as of ${Lsn.format(lsn)}."
         )

@@ -86,13 +86,11 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   def verify(tables: Seq[TableName], tell: String => Unit = _ => ()): Seq[VerifiedTable] =
     rounds(tables, Nil, MostRounds, tell).sortBy(_.table)
 
-  /** Compares tables whose names are texts, as a user gives them. */
-  def verifyNamed(tables: Seq[String]): Seq[VerifiedTable] = {
+  /** Compares tables at the end of a job. */
+  def verifyAtEnd(tables: Seq[TableName]): Seq[VerifiedTable] = {
     running.incrementAndGet() // the versions that it reads stay
-    try {
-      val names = job.state.tables.values.map(_.name).toSeq.distinct
-      verify(if (tables.isEmpty) names else ResyncCommand.named(tables, names))
-    } finally running.decrementAndGet(): Unit
+    try verify(tables)
+    finally running.decrementAndGet(): Unit
   }
 
   /**

@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.Platform
 
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RowImage}
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.catalog.{QuotedName, ReplicaIdentity}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.rows.RowSchema
@@ -169,14 +169,16 @@ final private class TableRouter(table: RoutedTable) {
         }
         if (current.inKey(column)) throw new PgOutputException(
           "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
-          "table" -> current.relation.name
+          "table" -> current.relation.name,
+          "sql" -> QuotedName(current.relation.name)
         )
       } else if (current.inKey(column)) {
         val cells = image.cells
         if (kind == 'n') {
           if (sentIsKey) throw new PgOutputException(
             "PGOUTPUT_MALFORMED_MESSAGE.KEY_IS_NULL",
-            "table" -> current.relation.name
+            "table" -> current.relation.name,
+            "sql" -> QuotedName(current.relation.name)
           )
           key.addNull()
         } else if (current.isNumber(column)) key.addNumber(cells.bytes, cells.from, cells.to)

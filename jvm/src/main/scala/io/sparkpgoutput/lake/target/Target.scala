@@ -19,8 +19,10 @@ import io.sparkpgoutput.protocol.Lsn
  * {{{
  *   rows of a cut or a copy ──┐
  *                             ├──► one atomic commit, if the table has the expected mark of this generation,
- *   mark: generation g, LSN ──┘    and no mark of a greater generation ──► the mark is read back
+ *   mark: generation g, LSN ──┘    and no mark of a greater generation ──► a commit of Spark: the mark is read back
  * }}}
+ *
+ * A direct commit returns only after the format has confirmed it, so its mark is read back only after an error.
  *
  * '''What a mark says.''' The table has all transactions of the server with a commit LSN below the mark, and no
  * others that change the table. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never separates

@@ -289,7 +289,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     ).foreach { case (typeId, value) =>
       assert(of(typeId, value).contains("; use a schema, or the option row 'map'; "), value)
     }
-    assert(of(date, "infinity").contains("; use the option infinity; "))
+    assert(of(date, "infinity").contains("; set the option infinity to null or clamp; "))
   }
 
   test("a row that is too large for VARIANT is an error, even if its last value is not valid") {

@@ -60,6 +60,19 @@ class DeltaTargetSuite extends DeltaTests {
     DeltaLog.clearCache()
   }
 
+  test("a setting with which Delta would remove marks is refused, and no table is made") {
+    val root = Files.createTempDirectory("expiry")
+    val setting = TableProperties.MarkExpiryDefault
+    spark.conf.set(setting, "interval 1 hour")
+    try {
+      val error = intercept[LakeException](Targets.of(spark, root.toString, Some("delta")))
+      assert(error.getCondition == "PGOUTPUT_TARGET_FORMAT")
+      assert(error.getMessage.contains(s"With the setting $setting, Delta would remove the mark"))
+      assert(files(root).isEmpty)
+    } finally spark.conf.unset(setting)
+    Targets.of(spark, root.toString, Some("delta"))
+  }
+
   test(
     "old files are removed when it is time and if the table allows it, and unknown files stay"
   ) {
