@@ -48,7 +48,7 @@ object PublishedTables {
       partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
     val columns = tableColumns(connection, oids, publications, version)
     val missing = missingColumns(connection, leaves.values.flatten.map(_.oid).toSeq)
-    val keys = TableKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
+    val keys = IndexKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
     def keyOf(oid: Long, identity: ReplicaIdentity) =
       keys.get(oid).fold(Seq.empty[String])(_.of(identity))
     published.groupBy(_.oid).toSeq.map { case (oid, sent) =>

@@ -382,14 +382,14 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
    * @param lsn the commit with which it has come
    * @param lived whether it is a row with other values that lived when this commit began
    */
-  final private class Come(val image: Image, val isUpdated: Boolean, lsn: Long, lived: Boolean) {
+  final private class NewRow(val image: Image, val isUpdated: Boolean, lsn: Long, lived: Boolean) {
 
     /** Whether it lived when a commit began. */
     def livedAt(commit: Long): Boolean = lived || lsn != commit
   }
 
   /** The rows with this key that came in this cut and are still there. */
-  private val rows = mutable.ArrayBuffer.empty[Come]
+  private val rows = mutable.ArrayBuffer.empty[NewRow]
 
   /** The row of the target, after it was deleted or has moved. */
   private var gone: Image = _
@@ -407,7 +407,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
       if (change.begins) null
       else if (!change.hasOld) throw format.keyNotSent
       else goes(Image.old(change))
-    if (before == null || isUpdate) rows += new Come(
+    if (before == null || isUpdate) rows += new NewRow(
       Image.sent(change),
       isUpdate && before.isUpdated,
       change.lsn,
@@ -429,13 +429,13 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   }
 
   /** Removes a row, and returns it. */
-  private def goes(old: Image): Come = {
+  private def goes(old: Image): NewRow = {
     val found = reader.indexOf(rows.toSeq.map(_.image), old)
     if (found >= 0) rows.remove(found)
     else {
       if ((gone != null || isEmptied) && format.isStrict) throw format.differs(KeyFold.Twice)
       if (!isEmptied) gone = old
-      new Come(old, isUpdated = true, lsn = 0, lived = !isEmptied)
+      new NewRow(old, isUpdated = true, lsn = 0, lived = !isEmptied)
     }
   }
 

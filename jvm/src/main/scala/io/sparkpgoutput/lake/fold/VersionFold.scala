@@ -264,9 +264,9 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
    * @param born where it has the values from that its message does not have
    * @param lsn the commit with which it has come
    */
-  final private class Come(val image: Image, val born: MessagePosition, val lsn: Long)
+  final private class NewVersion(val image: Image, val born: MessagePosition, val lsn: Long)
 
-  private val rows = mutable.ArrayBuffer.empty[Come]
+  private val rows = mutable.ArrayBuffer.empty[NewVersion]
 
   /** Whether a row went that lived when the commit began. */
   private var went = false
@@ -276,7 +276,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
     if (!begins && !change.hasOld) throw format.keyNotSent
     val born = if (begins) null else goes(Image.old(change), change)
     if (begins || change.kind == RowEffect.Update)
-      rows += new Come(Image.sent(change), born, commit)
+      rows += new NewVersion(Image.sent(change), born, commit)
   }
 
   /** Removes a row, and returns where it has the values from that no message has. */
