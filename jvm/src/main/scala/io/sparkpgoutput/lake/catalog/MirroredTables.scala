@@ -302,7 +302,9 @@ object MirroredTables {
   def unusedTypes(sources: Seq[SourceTable], types: Map[String, String]): Seq[LakeException] = {
     val columns = sources.flatMap(source => source.columns.map(source -> _))
     val unused = types.keySet -- columns.flatMap { case (source, column) => names(source, column) }
-    unused.toSeq.sorted.map(noColumn)
+    unused.toSeq.sorted.map(name =>
+      new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_COLUMN", "column" -> name)
+    )
   }
 
   /**
@@ -406,14 +408,30 @@ object MirroredTables {
       val wanted = parse(option, ddl)
       val isOpaque = wanted.isInstanceOf[ArrayType] && catalog.isOpaqueArray(column.typeId)
       if (isOpaque || pgType.to(wanted, ConversionOptions()).isEmpty)
-        throw notReadable(source, column, pgType, modifier, wanted, option)
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.UNREADABLE_TYPE",
+          "option" -> option,
+          "type" -> wanted.sql,
+          "column" -> column.name,
+          "table" -> source.name,
+          "pgType" -> pgType.describe(modifier),
+          "possible" -> possible(pgType, modifier)
+        )
       // Without a key, rows are found by all of their values. Equal numbers are then counted as equal rows.
       val isPart = source.key.isEmpty && source.identity == ReplicaIdentity.Full
       if (
         source.key.contains(column.name) && !isExact(pgType, modifier, wanted) ||
         isPart && isCollated(wanted)
       )
-        throw inexactKey(source, column, pgType, modifier, wanted, option)
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.INEXACT_KEY",
+          "option" -> option,
+          "type" -> wanted.sql,
+          "column" -> column.name,
+          "table" -> source.name,
+          "pgType" -> pgType.describe(modifier),
+          "possible" -> possible(pgType, modifier)
+        )
       wanted
     }
     val described = catalog.describe(column.typeId, modifier)
@@ -454,43 +472,6 @@ object MirroredTables {
           "type" -> ddl
         )
     }
-
-  private def noColumn(name: String): LakeException =
-    new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_COLUMN", "column" -> name)
-
-  private def inexactKey(
-      source: SourceTable,
-      column: TableColumn,
-      pgType: PgType,
-      modifier: Int,
-      wanted: DataType,
-      option: String
-  ): LakeException = new LakeException(
-    "PGOUTPUT_REPLICATE_OPTION.INEXACT_KEY",
-    "option" -> option,
-    "type" -> wanted.sql,
-    "column" -> column.name,
-    "table" -> source.name,
-    "pgType" -> pgType.describe(modifier),
-    "possible" -> possible(pgType, modifier)
-  )
-
-  private def notReadable(
-      source: SourceTable,
-      column: TableColumn,
-      pgType: PgType,
-      modifier: Int,
-      wanted: DataType,
-      option: String
-  ): LakeException = new LakeException(
-    "PGOUTPUT_REPLICATE_OPTION.UNREADABLE_TYPE",
-    "option" -> option,
-    "type" -> wanted.sql,
-    "column" -> column.name,
-    "table" -> source.name,
-    "pgType" -> pgType.describe(modifier),
-    "possible" -> possible(pgType, modifier)
-  )
 
   private def possible(pgType: PgType, modifier: Int) =
     Seq(pgType.sparkType(modifier).sql, StringType.sql).distinct.mkString(" or ")
