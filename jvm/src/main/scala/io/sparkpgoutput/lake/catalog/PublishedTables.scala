@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.catalog
 import java.sql.ResultSet
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.source.SqlIdentifier
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.slot.SlotChecks
 import io.sparkpgoutput.source.table.PublishedRelations
@@ -276,7 +277,7 @@ object PublishedTables {
 
 /** Names in SQL that runs on the server. They are always quoted, because a name can be a key word. */
 object QuotedName {
-  def apply(name: String): String = s"\"${name.replace("\"", "\"\"")}\""
+  def apply(name: String): String = SqlIdentifier.quoted(name)
 
   def apply(table: TableName): String = s"${apply(table.namespace)}.${apply(table.name)}"
 }
