@@ -26,5 +26,5 @@ object PublicationNames {
 
   /** Writes names so that [[parse]] reads them. */
   def format(names: Seq[String]): String =
-    names.map(name => "\"" + name.replace("\"", "\"\"") + "\"").mkString(",")
+    names.map(SqlIdentifier.quoted).mkString(",")
 }
