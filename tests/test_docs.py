@@ -353,8 +353,7 @@ def test_table_of_options(
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
     # Outside of code, Markdown reads <name> as HTML.
     lines = jvm_object(spark, declared)().markdown().splitlines(True)
-    outside = re.compile(r"(?<!`type\.|`mode\.|types\.|names\.|perty\.)<")
-    return [outside.sub("&lt;", line) for line in lines]
+    return [re.sub(r"(`[^`]*`)|<", lambda found: found[1] or "&lt;", line) for line in lines]
 
 
 def test_table_of_metrics_of_a_job(spark: SparkSession) -> None:
