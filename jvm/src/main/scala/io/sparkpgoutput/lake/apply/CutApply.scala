@@ -64,10 +64,10 @@ final class CutApply(
   /** The limit of a cut that is written directly, because the driver has it in memory. */
   private val direct = CutLimit(SmallBytes, math.min(DirectChanges, smallCut * 10))
 
-  /** The tables whose last cut was written by a query, although its limit was that of direct writes. */
+  /** The tables whose last cut was small enough to be written directly, and was written by a query. */
   private val lastQueried = ConcurrentHashMap.newKeySet[String]
 
-  /** The tables whose next cut can be as large as the user allows, because of the last one. */
+  /** The tables whose next cut has the limit of the user, because the last one was written by a query. */
   private val wide = ConcurrentHashMap.newKeySet[String]
 
   /** Whether small cuts of a table are written directly. */
@@ -76,9 +76,9 @@ final class CutApply(
 
   /**
    * Returns the limit of the next cut of a table. A long queue is written directly in several cuts, because a MERGE
-   * of one large cut takes more CPU than all of them. If such a cut is not written directly, the next one is as large
-   * as possible. The one after it is not, because the queue grows during a MERGE: one large transaction would let all
-   * later changes be written by a MERGE.
+   * of one large cut takes more CPU than all of them. If such a cut was not written directly, the next cut has the
+   * limit of the user. The cut after that has the limit of direct writes again. Otherwise, one large transaction would
+   * make all later cuts large, because the queue grows during a MERGE.
    *
    * @param queue the bytes and the changes of its queue
    * @param most the limit that the user has set
@@ -384,11 +384,11 @@ final class TableBatch(
     )
   }
 
-  /** The rows of the target before the cut. None after a TRUNCATE, because then they do not count, unless they stay. */
+  /** The rows of the target before the cut. None if a TRUNCATE of the cut removes them. */
   def base: Option[DataFrame] =
     Option.when(format.keepsRows || statistics.truncated.isEmpty)(current)
 
-  /** The rows of the target before the cut that live. */
+  /** The rows of [[base]] that the server has: without marked rows, and without versions that have ended. */
   def living: Option[DataFrame] =
     base.map(rows => table.endLsn.fold(rows)(name => rows.where(col(name).isNull)))
 

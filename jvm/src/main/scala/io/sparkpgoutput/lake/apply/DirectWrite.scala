@@ -141,7 +141,7 @@ final class DirectWrite(
         rowsAt(found, Seq(deleted)).collect { case (place, row) if !row.isNullAt(0) => place }.toSet
       }
 
-    /** Whether the target has a row that lives. */
+    /** Whether the target has a row with the key that is not marked. */
     private def lives(index: Int) = places(index) != null && !marked(places(index))
 
     def change: DirectChange = {

@@ -58,7 +58,7 @@ final case class MirroredTable(
   /** The columns by which rows of the target are found. Rows of a history are only added. */
   def targetKey: Seq[String] = if (isHistory) Nil else source.key
 
-  /** This definition for each table of the target that has the table: a mirror, a history, or both. */
+  /** This definition for each table of the target that the job writes for the table: a mirror, a history, or both. */
   def parts: Seq[MirroredTable] = mode.parts.zip(mode.targets(target)).map { case (part, name) =>
     copy(mode = part, target = name)
   }
@@ -108,7 +108,7 @@ object TableMode {
 
   /**
    * The rows that the server's table has, and those that it has had, which are marked as deleted. Both columns are
-   * NULL in a row that lives. The rows must have a key.
+   * NULL in a row that the server has. The rows must have a key.
    */
   case object Marking extends TableMode(Mirror.name) {
 

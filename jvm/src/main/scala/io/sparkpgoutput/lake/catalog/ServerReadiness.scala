@@ -336,12 +336,12 @@ object ServerReadiness {
     val publishes = isGenerated && version >= PublishedRelations.FirstWithGeneratedColumns
     Option.when(unsent.nonEmpty && (there.nonEmpty || isGenerated) && (!isFull || publishes)) {
       val named = unsent.map(SqlIdentifier(_)).mkString(", ")
-      val mended =
+      val remedy =
         if (publishes)
           s"ALTER PUBLICATION ${SqlIdentifier(of(table, publications).head.name)} " +
             "SET (publish_generated_columns = stored);"
         else full(table.name)
-      s"The publications do not send the columns $named of the key of ${shown(table.name)}: $mended"
+      s"The publications do not send the columns $named of the key of ${shown(table.name)}: $remedy"
     }.toSeq
   }
 

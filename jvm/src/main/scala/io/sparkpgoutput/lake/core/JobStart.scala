@@ -164,7 +164,7 @@ object JobStart {
     if (!found.isInRecovery) SlotChecks.walEnd(kept.slot, has, found.flush)
   }
 
-  /** A table that the server does not have any more is forgotten when the target does not have its rows, either. */
+  /** The job forgets a dropped table as soon as the target does not have the table, either. */
   private def isForgotten(found: FoundJob, table: TableState) =
     table.status == Dropped && !found.marks.exists(_.oid == table.oid)
 

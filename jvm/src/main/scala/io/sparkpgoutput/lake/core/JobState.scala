@@ -92,7 +92,7 @@ final case class TableState(
   def name: TableName = table.source.name
   def target: String = table.target
 
-  /** This table for each table of the target that has it. */
+  /** This state for each table of the target that the job writes for the table: a mirror, a history, or both. */
   def parts: Seq[TableState] = table.parts.map(part => copy(table = part))
 
   /** No table of the target has a transaction at this LSN or above. */

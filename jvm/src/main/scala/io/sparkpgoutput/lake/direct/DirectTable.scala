@@ -57,7 +57,7 @@ trait DirectTable {
 
 object DirectTable {
 
-  /** Executors write the files of more partitions than these faster than the driver does. */
+  /** The most partitions whose files the driver writes. Executors write those of more partitions faster. */
   final private val MostPartitions = 64
 
   /**
@@ -74,7 +74,7 @@ object DirectTable {
     found.toSeq
   }
 
-  /** Returns a value of a row, or null. `get` of a row of a batch does not check whether a value is NULL. */
+  /** Returns a value of a row, or null. `get` alone is not enough: in a row of a batch, it does not check for NULL. */
   def value(row: InternalRow, at: Int, dataType: DataType): Any =
     if (row.isNullAt(at)) null else row.get(at, dataType)
 }

@@ -248,7 +248,7 @@ final private[job] class TableApplier(job: JobParts) {
   private def failed(table: TableState, error: Throwable): Unit =
     job.unlessEnding(table, error) {
       val known = table.parts.map(part => Option(marks.remove(part.target)).map(_._2))
-      // Without its place, a table seems to have no mark.
+      // If the disk or the folder of the tables is away, the table seems to have no mark.
       val passing =
         if (TableFailures.isPassing(error)) Some(error) else target.absence.map(new Waiting(_))
       if (passing.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, known, error)

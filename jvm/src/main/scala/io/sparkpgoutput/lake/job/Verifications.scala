@@ -22,11 +22,11 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * Compares tables with those of the server, both as of one LSN, while the job goes on:
  *
  *   1. The appliers of the requested tables commit nothing above the read LSN.
- *   1. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
+ *   2. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
  *      transactions delay the snapshot, the appliers go on, and the verification starts over later.
- *   1. The applier of each table goes up to L, and then the table has exactly the transactions below L. The version of
+ *   3. The applier of each table goes up to L, and then the table has exactly the transactions below L. The version of
  *      the table in the target is noted, and its applier goes on.
- *   1. The rows of the snapshot and the rows of the versions are compared.
+ *   4. The rows of the snapshot and the rows of the versions are compared.
  *
  * Nothing of this is kept. A request stays in the folder until it is answered, so the next start of a job
  * that was killed starts the verification over.

@@ -17,7 +17,7 @@ import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding, TruncateMessage}
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
@@ -396,10 +396,7 @@ final class SlotReader(
     case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
     case Tag.Origin   => origin = message
     case Tag.Truncate =>
-      // Truncate: Int32 number of relations; Int8 options; Int32 oid of each relation.
-      if (!isSkipped) (0 until BigEndian.int32(message, 1)).foreach { index =>
-        change(BigEndian.uint32(message, 6 + 4 * index), message)
-      }
+      if (!isSkipped) TruncateMessage.foreachTable(message)(change(_, message))
       ordinal += 1
     // PostgreSQL 18 sends Stream Abort for a transaction that was rolled back, also without streaming.
     case Tag.Message | Tag.StreamAbort => ()

@@ -41,7 +41,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
-  // `getOption` also returns the default of a setting, as soon as Delta has declared it.
+  // `getOption` is of no use here: if Delta has declared the setting, it returns the default.
   private def isUnset(setting: String) = !session.conf.getAll.contains(setting)
 
   private val choosesTasks = isUnset(SnapshotTasks)
@@ -53,7 +53,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   // fewer than 50, and, if a zone is not UTC, in each commit.
   if (isUnset(FilesInChecksum)) session.conf.set(FilesInChecksum, false)
 
-  /** The version of each table up to which the history has no RESTORE after the last mark. */
+  /** For each table, the version up to which the history was read. It has no RESTORE after the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
 
   /** What is known of the files of tables. */
@@ -66,7 +66,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   @volatile private var notLinked = Option.empty[String]
 
   def look(table: String): TargetLook = {
-    // The direct commit looks at the newest version itself. Only then is there always one of the log that Delta has now.
+    // The version in memory is enough for a direct commit, which reads the newest one itself. For other tables,
+    // `snapshot` reads it. It asks for the log again, because Delta replaces a log that was not used for an hour.
     val found = Option(directs.get(table)).map(_.log.unsafeVolatileSnapshot)
       .filter(DeltaDirect.problem(_).isEmpty).getOrElse(snapshot(table))
     TargetLook(
@@ -102,8 +103,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       // A checkpoint takes about a second. Between two checkpoints, a reader reads up to so many small files.
       "delta.checkpointInterval" -> "100"
     ) ++
-      // The log gets a file for each commit. By default, all of the last 30 days stay. Delta refuses a time that is
-      // shorter than the one for removed data files, which is 7 days by default.
+      // The log gets a file for each commit, which stays for 30 days by default. A shorter time means fewer files. It
+      // must not be shorter than the time that removed data files stay, which is 7 days by default.
       Option.when(
         !chosen.contains(FileRetention)
       )("delta.logRetentionDuration" -> "interval 9 days")
@@ -191,7 +192,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     TablePlans.run(session, command)
   }
 
-  /** Delta's parser miscounts the characters after an emoji. Only then is there an ALTER TABLE, which takes longer. */
+  /** Delta's parser miscounts the characters after an emoji. An ALTER TABLE does not fail, but takes longer. */
   protected def isParsed(create: String): Boolean =
     create.codePointCount(0, create.length) == create.length
 

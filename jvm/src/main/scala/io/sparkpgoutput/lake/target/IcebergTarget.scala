@@ -274,13 +274,13 @@ object IcebergTarget {
   private val Hour = java.time.Duration.ofHours(1).toMillis
 
   /**
-   * Returns when the oldest version began that stays, because it was the current one at a time. None if no older
-   * version is to be removed now. The job does not expire each version on its own, because that compares the files of
-   * all others.
+   * Returns when the oldest version that stays began: the one that was current at the time `due`. None if the job
+   * removes no version now. It removes many at once, because each removal compares the files of all other versions.
    *
    * @param times when the current version and its ancestors began, the oldest first
    * @param due the versions that ended before this time are removed
-   * @param isMany whether there are so many versions that none of them has to be due for long
+   * @param isMany
+   *   true removes versions as soon as they are due; false waits until the oldest one has been due for an hour
    */
   private[target] def expiry(times: IndexedSeq[Long], due: Long, isMany: Boolean): Option[Long] = {
     // A version ends when the next one begins.

@@ -273,7 +273,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   private def settle(): Unit = {
     say("all causes are corrected")
     isFailing = false
-    happens(server.mend())
+    happens(server.correct())
     server.show(Int.MaxValue)
     val wakes = random.nextInt(3)
     if (live.exists(process => !server.reader.contains(process))) live = None

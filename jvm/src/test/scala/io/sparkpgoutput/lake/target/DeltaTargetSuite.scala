@@ -140,6 +140,15 @@ class DeltaTargetSuite extends DeltaTests {
     }
   }
 
+  test("a session without the catalog of Delta is refused, with the settings that it needs") {
+    val other = spark.newSession()
+    other.conf.unset("spark.sql.catalog.spark_catalog")
+    val folder = Files.createTempDirectory("settings").toString
+    val error = intercept[LakeException](Targets.of(other, folder, Some("delta")))
+    assert(error.getCondition == "PGOUTPUT_TARGET_FORMAT")
+    assert(error.getMessage.contains(LakeFormat.Delta.settings))
+  }
+
   test("a table is written directly again when the reason for a MERGE is gone") {
     val root = Files.createTempDirectory("reason")
     val target = Targets.of(spark, root.toString, Some("delta"))
