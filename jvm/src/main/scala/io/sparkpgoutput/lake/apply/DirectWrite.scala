@@ -181,26 +181,26 @@ final class DirectWrite(
     private def isLacking(row: InternalRow, ordinal: Int) =
       isUnsent(row, ordinal) && position(row, bornAt).isEmpty
 
-    /** Reads some columns of rows of the target. */
+    /** Reads some columns of rows of the target, and each file only up to the last of these rows. */
     private def rowsAt(wanted: Seq[RowPlace], columns: Seq[Int]): Map[RowPlace, InternalRow] = {
       val read = mutable.Map.empty[RowPlace, InternalRow]
       val types = columns.map(table.schema(_).dataType)
       wanted.groupBy(_.file).foreach { case (file, places) =>
-        val positions = places.map(_.position).sorted.iterator
         val found = table.read(file, columns)
-        var next = if (positions.hasNext) positions.next() else -1L
-        var position = 0L
-        while (found.hasNext) {
-          val row = found.next()
-          if (position == next) {
-            val values = types.indices.map(at =>
-              InternalRow.copyValue(DirectTable.value(row, at, types(at)))
-            )
-            read(RowPlace(file, position)) = InternalRow.fromSeq(values)
-            next = if (positions.hasNext) positions.next() else -1L
+        try {
+          var next = 0L
+          places.sortBy(_.position).foreach { place =>
+            while (next < place.position && found.hasNext) { found.next(); next += 1 }
+            if (found.hasNext) {
+              val row = found.next()
+              next += 1
+              val values = types.indices.map(at =>
+                InternalRow.copyValue(DirectTable.value(row, at, types(at)))
+              )
+              read(place) = InternalRow.fromSeq(values)
+            }
           }
-          position += 1
-        }
+        } finally DirectTable.close(found)
       }
       read.toMap
     }

@@ -77,6 +77,12 @@ object DirectTable {
   /** Returns a value of a row, or null. `get` of a row of a batch does not check whether a value is NULL. */
   def value(row: InternalRow, at: Int, dataType: DataType): Any =
     if (row.isNullAt(at)) null else row.get(at, dataType)
+
+  /** Closes a file of which not all rows are read. */
+  def close(rows: Iterator[InternalRow]): Unit = rows match {
+    case open: AutoCloseable => open.close()
+    case _                   => ()
+  }
 }
 
 /** A data file. */
@@ -245,11 +251,7 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
       } ++ end(file, position + 1)
     }
     try write(rows)
-    finally
-      open match { // the writer can have failed
-        case file: AutoCloseable => file.close()
-        case _                   => ()
-      }
+    finally DirectTable.close(open) // the writer can have failed
   }
 
   /** Checks the number of rows, from which the positions in the new file follow. */

@@ -9,15 +9,17 @@ import scala.concurrent.duration.Duration
 import scala.concurrent.{Await, Future}
 import scala.util.Random
 
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.{IntegerType, StructType}
+import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.KeyCache
+import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, KeyCache, TableKeys}
 import io.sparkpgoutput.lake.queue.CutLimit
-import io.sparkpgoutput.lake.target.{ColumnChange, Target, TargetWrite, Targets}
+import io.sparkpgoutput.lake.target._
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
 class DirectWriteSuite extends DeltaTests {
@@ -178,6 +180,71 @@ class DirectWriteSuite extends DeltaTests {
     assert(limit(table, long).changes < 1000000)
     write(40, 204 to 304)
     assert(limit(table, long) == most)
+  }
+
+  /** A target of each format. */
+  private def targets(name: String): Seq[Target] = Seq(
+    Targets.of(spark, Files.createTempDirectory(name).toString, Some("delta")),
+    IcebergTables.in(spark, name)
+  )
+
+  /** Rows of a file that were read, and whether the file is closed. */
+  final private class WatchedRows(rows: Iterator[InternalRow])
+      extends Iterator[InternalRow]
+      with AutoCloseable {
+    var read = 0
+    var isClosed = false
+    override def hasNext: Boolean = rows.hasNext
+    override def next(): InternalRow = { read += 1; rows.next() }
+    override def close(): Unit = {
+      isClosed = true
+      rows.asInstanceOf[AutoCloseable].close()
+    }
+  }
+
+  /** A target that watches what direct commits read. */
+  final private class WatchedTarget(target: Target) extends TargetBehind(target) {
+    var columns = Map.empty[WatchedRows, Seq[String]]
+
+    override def commit(
+        session: SparkSession,
+        table: String,
+        name: MarkName,
+        expected: Option[Long],
+        lsn: Long
+    )(write: TargetWrite): Unit = super.commit(session, table, name, expected, lsn)(write match {
+      case TargetWrite.Direct(change) => TargetWrite.Direct(table => change(watched(table)))
+      case query                      => query
+    })
+
+    private def watched(table: DirectTable) = new DirectTable {
+      override def schema: StructType = table.schema
+      override def column(at: Int): String = table.column(at)
+      override def files: Seq[DirectFile] = table.files
+      override def keys: TableKeys = table.keys
+      override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
+        val rows = new WatchedRows(table.read(file, columns))
+        WatchedTarget.this.columns += rows -> columns.map(schema(_).name)
+        rows
+      }
+    }
+  }
+
+  test("the values of a row are read up to this row only, and the file is closed then") {
+    for (to <- targets("watched")) withClue(s"${to.format}: ") {
+      val watched = new WatchedTarget(to)
+      val table = new WrittenTable(spark, watched, ReplicaIdentity.Default, TableMode.Mirror)
+      import table.row
+      import table.server._
+      table.cut(10L -> (1 to 20).map(id => insert(row(id, "a", s"T$id"))))
+      val second = to.read(spark, name).select("id").collect()(1).getInt(0)
+      val done = table.cut(
+        20L -> Seq(update(row(second, "a", s"T$second"), row(second, "b", s"T$second")))
+      )
+      assert(done.byMerge.isEmpty)
+      val values = watched.columns.collectFirst { case (read, Seq("big", "mine")) => read }.get
+      assert(values.read == 2 && values.isClosed)
+    }
   }
 
   test("a column that a user adds is NULL in all rows, also after updates and rewrites") {
