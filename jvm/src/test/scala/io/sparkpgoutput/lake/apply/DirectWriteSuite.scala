@@ -188,6 +188,37 @@ class DirectWriteSuite extends DeltaTests {
     IcebergTables.in(spark, name)
   )
 
+  test("a cut that needs many values of the target is written by a MERGE, with the same rows") {
+    def written(to: Target, mode: TableMode, mostOld: Long) = {
+      val table = new WrittenTable(spark, to, ReplicaIdentity.Default, mode, mostOld)
+      import table.row
+      import table.server._
+      val long = "T" * 5000
+      val inserts = Seq(row(1, "a", "T1"), row(2, "a", long), row(3, "a", "T3"), row(4, "a", "x"))
+      table.cut(10L -> inserts.map(insert))
+      table.sql("UPDATE {} SET mine = 7 WHERE id < 3")
+      val few = table.cut(
+        20L -> Seq(update(row(3, "a", "T3"), row(3, "b", "T3")), delete(row(4, "a", "x")))
+      )
+      val many = table.cut(
+        30L -> Seq(update(row(1, "a", "T1"), row(1, "b", "T1")), insert(row(4, "c", "d"))),
+        40L -> Seq(update(row(2, "a", long), row(5, "a", long)), delete(row(3, "b", "T3")))
+      )
+      val found = to.read(spark, name).collect().map(_.toString).sorted.toSeq
+      (few.byMerge, many.byMerge, found)
+    }
+    for {
+      mode <- Seq(TableMode.Mirror, TableMode.Marking, TableMode.Versions)
+      (one, other) <- targets("direct").zip(targets("merged"))
+    } withClue(s"${one.format}, $mode: ") {
+      val (_, noReason, direct) = written(one, mode, mostOld = 10000)
+      val (few, many, merged) = written(other, mode, mostOld = 5000)
+      assert(few.isEmpty && noReason.isEmpty)
+      assert(many.exists(_.contains("of values that only the target has")))
+      assert(merged == direct && merged.length >= 3)
+    }
+  }
+
   /** Rows of a file that were read, and whether the file is closed. */
   final private class WatchedRows(rows: Iterator[InternalRow])
       extends Iterator[InternalRow]
@@ -231,9 +262,13 @@ class DirectWriteSuite extends DeltaTests {
   }
 
   test("the values of a row are read up to this row only, and the file is closed then") {
-    for (to <- targets("watched")) withClue(s"${to.format}: ") {
+    for {
+      to <- targets("watched")
+      mostOld <- Seq(10000L, 1L)
+    } withClue(s"${to.format}, $mostOld: ") {
       val watched = new WatchedTarget(to)
-      val table = new WrittenTable(spark, watched, ReplicaIdentity.Default, TableMode.Mirror)
+      val table =
+        new WrittenTable(spark, watched, ReplicaIdentity.Default, TableMode.Mirror, mostOld)
       import table.row
       import table.server._
       table.cut(10L -> (1 to 20).map(id => insert(row(id, "a", s"T$id"))))
@@ -241,7 +276,7 @@ class DirectWriteSuite extends DeltaTests {
       val done = table.cut(
         20L -> Seq(update(row(second, "a", s"T$second"), row(second, "b", s"T$second")))
       )
-      assert(done.byMerge.isEmpty)
+      assert(done.byMerge.nonEmpty == (mostOld == 1))
       val values = watched.columns.collectFirst { case (read, Seq("big", "mine")) => read }.get
       assert(values.read == 2 && values.isClosed)
     }
