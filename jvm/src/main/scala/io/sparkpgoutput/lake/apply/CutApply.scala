@@ -51,13 +51,15 @@ import io.sparkpgoutput.types.ConversionOptions
  * @param options how values are read
  * @param smallCut the most changes that the driver folds by itself
  * @param mixed the last step of a hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
+ * @param mostOld the most bytes of values of the target that the driver has in memory for a direct write
  */
 final class CutApply(
     target: Target,
     repairs: Boolean,
     options: ConversionOptions = ConversionOptions(),
     smallCut: Long = CutApply.SmallCut,
-    mixed: Long => Long = KeyColumn.mixed
+    mixed: Long => Long = KeyColumn.mixed,
+    mostOld: Long = CutApply.MostOld
 ) {
   import CutApply._
 
@@ -224,7 +226,7 @@ final class CutApply(
       else
         try {
           look.notDirect.foreach(reason => throw new NotDirect(reason))
-          val direct = new DirectWrite(batch, rows, look.schema, mixed)
+          val direct = new DirectWrite(batch, rows, look.schema, mixed, mostOld)
           commitWrite(batch, session)(TargetWrite.Direct(direct.plan))
           WrittenCut(direct.repaired, None)
         } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }
@@ -280,6 +282,12 @@ object CutApply {
 
   /** The most changes of a cut that is written directly. */
   final private val DirectChanges = 100000L
+
+  /**
+   * The most bytes of old values that a direct write puts into the new images of rows. By default, four tables are
+   * committed at the same time. So these values take a fifth of a heap of 1 GB, beside four times [[SmallBytes]].
+   */
+  final private val MostOld = 48L << 20
 
   /**
    * A small cut has few rows to shuffle, so adaptive execution would only make jobs of its stages. With a

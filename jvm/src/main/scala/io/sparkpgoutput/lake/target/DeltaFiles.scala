@@ -430,8 +430,5 @@ final private class ReadRows(rows: Iterator[InternalRow], make: InternalRow => I
     with AutoCloseable {
   override def hasNext: Boolean = rows.hasNext
   override def next(): InternalRow = make(rows.next())
-  override def close(): Unit = rows match {
-    case open: AutoCloseable => open.close()
-    case _                   => ()
-  }
+  override def close(): Unit = DirectTable.close(rows)
 }

@@ -23,6 +23,7 @@ import io.sparkpgoutput.lake.target._
  * @param seed decides everything that happens
  * @param open opens the target, as a new start does
  * @param mixed the last step of a hash of a key
+ * @param mostOld the most bytes of values of the target that a direct write has in memory
  * @param comparesMerge whether a second table gets the same cuts by MERGE
  * @param hasShape whether the table has partitions or a clustering, which others can change in Iceberg
  */
@@ -32,6 +33,7 @@ final class DirectHistory(
     open: () => Target,
     properties: Map[String, String] = Map.empty,
     mixed: Long => Long = KeyColumn.mixed,
+    mostOld: Long = Long.MaxValue,
     comparesMerge: Boolean = false,
     hasShape: Boolean = false
 ) {
@@ -159,7 +161,7 @@ final class DirectHistory(
       })
     }
     def write(into: Target, name: String, repairs: Boolean) = Try(
-      new CutApply(into, repairs, mixed = mixed).commit(
+      new CutApply(into, repairs, mixed = mixed, mostOld = mostOld).commit(
         spark,
         table.target.copy(target = name),
         table.formerNames,

@@ -11,12 +11,17 @@ import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 
-/** A target's table into which cuts are written. Its columns are id, v, big, those of the mode, and mine. */
+/**
+ * A target's table into which cuts are written. Its columns are id, v, big, those of the mode, and mine.
+ *
+ * @param mostOld the most bytes of values of the target that a direct write has in memory
+ */
 class WrittenTable(
     spark: SparkSession,
     target: Target,
     identity: ReplicaIdentity,
-    mode: TableMode
+    mode: TableMode,
+    mostOld: Long = Long.MaxValue
 ) {
   private val name = MarkName("job", 1, 0)
   val server = new ServerTable(
@@ -61,7 +66,7 @@ class WrittenTable(
       CutOfServer.transaction(lsn, server.relation +: sent)
     }
     val end = transactions.last._1 + 1
-    val found = new CutApply(target, repairs)
+    val found = new CutApply(target, repairs, mostOld = mostOld)
       .commit(spark, server.target, Map.empty, name, mark, CutOfServer(1, messages, end))
     mark = end
     found
