@@ -1,12 +1,15 @@
 package io.sparkpgoutput.lake.job
 
 import java.time.{Duration, Instant}
+import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import scala.collection.mutable
+import scala.util.Random
 
 import io.sparkpgoutput.SparkSessionTests
-import io.sparkpgoutput.lake.apply.MemoryTarget
-import io.sparkpgoutput.lake.target.{OwnTables, TargetBehind}
+import io.sparkpgoutput.lake.apply.{MemoryTarget, ServerHistory}
+import io.sparkpgoutput.lake.core.{JobCore, JobSettings, JobState, TableState, TableStatus}
+import io.sparkpgoutput.lake.target.{OwnTables, Target, TargetBehind}
 
 class TableMaintenanceSuite extends SparkSessionTests {
 
