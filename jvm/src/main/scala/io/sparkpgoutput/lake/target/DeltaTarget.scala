@@ -1,15 +1,14 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.{FileNotFoundException, OutputStream}
+import java.io.OutputStream
 import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.delta.actions.{Action, CommitInfo, SetTransaction}
+import org.apache.spark.sql.delta.actions.SetTransaction
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.commands.WriteIntoDelta
 import org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
-import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{
   DeltaConcurrentModificationException,
   DeltaLog,
@@ -22,8 +21,6 @@ import org.apache.spark.sql.delta.{
 import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types.{StructType, TimestampNTZType}
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, classic, functions}
-
-import org.apache.hadoop.fs.Path
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
@@ -106,7 +103,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       // shorter than the one for removed data files, which is 7 days by default.
       Option.when(
         !chosen.contains(FileRetention)
-      )("delta.logRetentionDuration" -> "interval 9 days")
+      )(LogRetention -> OwnLogRetention)
 
   /** Users can give the tables other properties than [[defaults]]. */
   override def alterProblem(table: String, change: ColumnChange): Option[String] = {
@@ -343,6 +340,14 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       case _: TargetWrite.Merge => ()
       case _                    => optimizeWrite(session, partition)
     }
+    val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
+    try
+      if (
+        isOwn && found.deltaLog.enableExpiredLogCleanup(found.metadata) &&
+        DeltaDirect.unknownFeature(found).isEmpty
+      ) DeltaHistory.removeVacuumed(found.deltaLog)
+    catch { case _: LinkageError => () } // Delta itself removes commits.
+  }
     try first.run {
         write match {
           case TargetWrite.Append(rows) => checked(rows).writeTo(sqlName(table)).append()
@@ -470,6 +475,10 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
     extends TransactionExecutionObserver {
 
   private var isFirst = true
+  final private val LogRetention = "delta.logRetentionDuration"
+
+  final private val OwnLogRetention = "interval 9 days"
+
 
   /** Runs something that begins a transaction on this thread. */
   def run(body: => Unit): Unit = TransactionExecutionObserver.withObserver(this)(body)
@@ -491,98 +500,4 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
   def beginPostCommit(): Unit = ()
   def transactionCommitted(): Unit = ()
   def transactionAborted(): Unit = ()
-}
-
-/** A commit of a Delta table, as its log describes it. */
-final private case class DeltaCommit(operation: String, userMetadata: Option[String])
-
-/**
- * The commits of a Delta table. Delta's own history runs a Spark job to read them, and the commit that is
- * looked for is nearly always the newest one.
- */
-private object DeltaHistory {
-
-  /** The commits from that of a snapshot back to the oldest one whose file is still there. */
-  def commits(snapshot: Snapshot): Iterator[DeltaCommit] = {
-    val found = Iterator.iterate(snapshot.version)(_ - 1).takeWhile(_ >= 0)
-      .map(read(snapshot.deltaLog, _)).takeWhile(_.nonEmpty).flatten.flatten
-    // The newest commits of a table that its catalog manages are elsewhere.
-    if (found.hasNext) found
-    else
-      snapshot.deltaLog.history.getHistory(0, Some(snapshot.version), None).iterator
-        .map(commit => DeltaCommit(commit.operation, commit.userMetadata))
-  }
-
-  /**
-   * Returns whether nobody has committed since a snapshot, by two files of the log. To list the log, as Delta's `update`
-   * does, takes longer than the rest of a direct commit.
-   *
-   * The last commit has to be the file that the snapshot has, because the table can have been made again in the same
-   * folder. If a checkpoint is due, only a list of the log shows whether somebody has written it.
-   */
-  def isNewest(snapshot: Snapshot): Boolean = DeltaDirect.unknownFeature(snapshot).isEmpty && {
-    val log = snapshot.deltaLog
-    val commits = snapshot.logSegment.deltas
-    commits.size < log.checkpointInterval(snapshot.metadata) && commits.lastOption.exists { last =>
-      val system = last.getPath.getFileSystem(log.newDeltaHadoopConf())
-      last.getPath.getName == FileNames.unsafeDeltaFile(log.logPath, snapshot.version).getName &&
-      changed(log, last.getPath).contains(Instant.ofEpochMilli(last.getModificationTime)) &&
-      !system.exists(FileNames.unsafeDeltaFile(log.logPath, snapshot.version + 1))
-    }
-  }
-
-  /** Returns when a commit was made; None if its file is not there any more. */
-  def time(log: DeltaLog, version: Long): Option[Instant] =
-    Option.when(version >= 0)(FileNames.unsafeDeltaFile(log.logPath, version))
-      .flatMap(changed(log, _))
-
-  /** Returns when VACUUM last removed files of the table, if Delta has noted it. */
-  def lastVacuum(snapshot: Snapshot): Option[Instant] =
-    changed(snapshot.deltaLog, vacuumInfo(snapshot.deltaLog))
-
-  private def vacuumInfo(log: DeltaLog) = new Path(log.logPath, "_last_vacuum_info")
-
-  /**
-   * Lets VACUUM LITE run if the log lacks commits since it ran last. Delta refuses it then for ever, because also a VACUUM
-   * of the whole folder does not note a commit (`VacuumCommand.gc`). The files that the missing commits have removed stay
-   * until somebody runs VACUUM.
-   */
-  def repairVacuum(log: DeltaLog): Unit = {
-    val conf = log.newDeltaHadoopConf()
-    val last =
-      try log.store.read(vacuumInfo(log), conf).headOption.flatMap(VacuumedUpTo.findFirstMatchIn(_))
-          .map(_.group(1).toLong)
-      catch { case _: FileNotFoundException => None }
-    val earliest = log.store.listFrom(FileNames.listingPrefix(log.logPath, 0), conf)
-      .collectFirst { case FileNames.DeltaFile(_, version) => version }
-    earliest.filter(version => version > 0 && last.forall(_ < version)).foreach { version =>
-      val note = s"""{"latestCommitVersionOutsideOfRetentionWindow":$version}"""
-      log.store.write(vacuumInfo(log), Iterator(note), overwrite = true, conf)
-    }
-  }
-
-  private val VacuumedUpTo = """"latestCommitVersionOutsideOfRetentionWindow"\s*:\s*(\d+)""".r
-
-  private def changed(log: DeltaLog, file: Path): Option[Instant] =
-    try {
-      val system = file.getFileSystem(log.newDeltaHadoopConf())
-      Some(Instant.ofEpochMilli(system.getFileStatus(file).getModificationTime))
-    } catch { case _: FileNotFoundException => None }
-
-  /** Returns None if the file is not there. Not every writer describes its commit. */
-  private def read(log: DeltaLog, version: Long): Option[Option[DeltaCommit]] =
-    try Some(actions(log, version).collectFirst { case info: CommitInfo =>
-        DeltaCommit(info.operation, info.userMetadata)
-      })
-    catch { case _: FileNotFoundException => None }
-
-  /**
-   * Returns the actions of a commit.
-   *
-   * @throws java.io.FileNotFoundException if its file is not there
-   */
-  def actions(log: DeltaLog, version: Long): Iterator[Action] = {
-    val file = FileNames.unsafeDeltaFile(log.logPath, version)
-    log.store.read(file, log.newDeltaHadoopConf()).iterator.map(Action.fromJson)
-  }
 }
