@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import java.io.DataOutputStream
+import java.time.{Duration, Instant}
 import java.util.UUID
 import java.util.zip.CRC32
 
@@ -105,13 +106,6 @@ final private class DeltaDirect(
 
   private def fresh(add: AddFile, files: DeltaFiles) =
     new DeltaFile(add, new RoaringBitmapArray, files.schema)
-
-  /** Writes a checkpoint if there are as many commits since the last one as the table's property says. */
-  def checkpoint(snapshot: Snapshot): Unit =
-    if (
-      snapshot.version - snapshot.checkpointProvider.version >=
-        log.checkpointInterval(snapshot.metadata)
-    ) log.checkpoint(snapshot, catalogTable)
 
   /**
    * Rewrites the files for which [[Compaction]] asks into one. Commits go on during this time, except for the moment in
@@ -285,6 +279,8 @@ private object DeltaDirect {
       .orElse(metadata.partitionSchema.find(field =>
         !TargetShapes.isInDeltaPartition(field.dataType)
       ).map(field =>
+  private val CheckpointAfter = Duration.ofMinutes(10)
+
         s"the table has partitions by the column ${field.name} of the type ${field.dataType.sql}"
       ))
       .orElse(Option.when(
@@ -317,6 +313,22 @@ private object DeltaDirect {
     "columnMapping",
     "deletionVectors",
     "typeWidening",
+  /**
+   * Returns whether there are as many commits since the last checkpoint as the table's property says, or some that are
+   * older than [[CheckpointAfter]]. Delta itself knows when a table with other features needs one.
+   */
+  def isCheckpointDue(snapshot: Snapshot, now: Instant): Boolean = {
+    val isLate = snapshot.logSegment.deltas.headOption.exists(first =>
+      Instant.ofEpochMilli(first.getModificationTime).isBefore(now.minus(CheckpointAfter))
+    )
+    unknownFeature(snapshot).isEmpty && (isLate || behind(snapshot) >= 1)
+  }
+
+  /** The commits since the last checkpoint, as a multiple of those that the table's property says. */
+  def behind(snapshot: Snapshot): Double =
+    (snapshot.version - snapshot.checkpointProvider.version).toDouble /
+      snapshot.deltaLog.checkpointInterval(snapshot.metadata)
+
     "typeWidening-preview",
     "timestampNtz",
     "domainMetadata",
@@ -350,16 +362,6 @@ final private class DirectTransaction(
     snapshot: Snapshot
 ) extends KnownTransactions(log, catalogTable, snapshot) {
 
-  /**
-   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it while commits go on. If no checkpoint
-   * gets written, for example because each run of the job is short, the commit writes it. A commit that
-   * needs a checkpoint also counts all files of the table, by a job of Spark.
-   */
-  override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean = {
-    val behind = after.version - after.checkpointProvider.version
-    behind > 2 * log.checkpointInterval(after.metadata) && super.isCheckpointNeeded(version, after)
-  }
-
   override protected def getIsolationLevelToUse(
       actions: Seq[Action],
       operation: DeltaOperations.Operation
@@ -390,7 +392,10 @@ private object DeltaTransactions {
     .map(_.map(found => found.appId -> found.version).toMap)
 }
 
-/** A transaction that asks Spark for the transactions of applications only if the checksum lacks them. */
+/**
+ * A transaction that asks Spark for the transactions of applications only if the checksum lacks them, and leaves
+ * checkpoints to [[DeltaTarget.checkpoint]].
+ */
 private class KnownTransactions(
     log: DeltaLog,
     catalogTable: Option[CatalogTable],
@@ -404,3 +409,12 @@ private class KnownTransactions(
     known.getOrElse(id, -1L)
   }
 }
+  /**
+   * A checkpoint takes seconds, so another thread writes it while commits go on. If no checkpoint gets written, for
+   * example because each run of the job is short, the commit writes it. A commit that needs a checkpoint also counts all
+   * files of the table, by a job of Spark.
+   */
+  override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean =
+    (DeltaDirect.behind(after) > 2 || DeltaDirect.unknownFeature(after).nonEmpty) &&
+      super.isCheckpointNeeded(version, after)
+
