@@ -294,6 +294,7 @@ final private[job] class TableMaintenance(
     pause: Duration = Duration.ofMinutes(5)
 ) {
   private val due = ConcurrentHashMap.newKeySet[String]
+  private val told = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
   /** Maintains the files of a table after a commit, while its next commits run. */
@@ -301,9 +302,7 @@ final private[job] class TableMaintenance(
     job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
       threads.maintain {
         due.remove(table)
-        val begin = System.nanoTime()
-        maintain(table)
-        rest(System.nanoTime() - begin)
+        rest(maintain(table))
       }
     }
 
@@ -327,10 +326,15 @@ final private[job] class TableMaintenance(
     if (job.options.maintains && !isVerifying()) part(table, "keeps its old versions") {
       val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
       job.target.expire(table, since, job.options.retainVersions)
+        .filter(reason => told.add(table -> reason))
+        .foreach(reason => job.log.tell(s"The job keeps all old versions of $table: $reason."))
     }
+    val checkpoint = System.nanoTime()
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
+    val after = System.nanoTime()
     if (job.options.maintains)
       part(table, "keeps its small files")(job.target.compact(table): Unit)
+    System.nanoTime() - begin - (after - checkpoint)
   }
 
   /**

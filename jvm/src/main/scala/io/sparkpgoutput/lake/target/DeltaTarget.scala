@@ -64,7 +64,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
 
   def look(table: String): TargetLook = {
     // The direct commit looks at the newest version itself. Only then is there always one of the log that Delta has now.
-    val found = Option(directs.get(table)).map(_.log.unsafeVolatileSnapshot)
+    val found = Option(directs.get(table)).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
       .filter(DeltaDirect.problem(_).isEmpty).getOrElse(snapshot(table))
     TargetLook(
       found.metadata.schema,
@@ -220,9 +220,20 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, name, lsn, other, check)
         // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        Option(directs.get(table)).fold(run())(_.synchronized(run()))
+        directOf(table).synchronized(run())
     }
   }
+
+  /** Returns what is known of the files of a table, whoever has written them. */
+  private def directOf(table: String): DeltaDirect =
+    Option(directs.get(table)).getOrElse(directOf(table, open(table)))
+
+  private def directOf(table: String, opened: OpenedTable): DeltaDirect = directs.compute(
+    table,
+    (_, known) =>
+      if (known != null && (known.log eq opened.log)) known
+      else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
+  )
 
   /** Commits without a query. After a conflict, the lookup begins again. */
   private def direct(
@@ -233,12 +244,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   )(change: DirectTable => DirectChange): Unit =
     attempt(_.isInstanceOf[DeltaConcurrentModificationException]) {
       val opened = open(table)
-      val known = directs.compute(
-        table,
-        (_, known) =>
-          if (known != null && (known.log eq opened.log)) known
-          else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
-      )
+      val known = directOf(table, opened)
       val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
       try {
         DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
@@ -246,26 +252,42 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
           table,
           known.commit(opened.snapshot, mark, comment(name, lsn), check)(change)
         ): Unit
-      } catch {
-        case missing: LinkageError =>
-          notLinked = Some(s"this version of Delta has no ${missing.getMessage}")
-          throw new NotDirect(notLinked.get)
-      }
+      } catch { case missing: LinkageError => throw new NotDirect(lacks(missing)) }
     }
 
-  def checkpoint(table: String): Unit = Option(directs.get(table)).foreach(direct =>
-    ClonedSession.within(session)(direct.checkpoint(snapshot(table)))
-  )
+  private def lacks(missing: LinkageError): String = {
+    val reason = s"this version of Delta has no ${missing.getMessage}"
+    notLinked = Some(reason)
+    reason
+  }
+
+  def checkpoint(table: String): Unit = {
+    val opened = open(table)
+    if (DeltaDirect.isCheckpointDue(opened.snapshot, Instant.now)) ClonedSession.within(session) {
+      opened.log.checkpoint(opened.snapshot, opened.catalogTable)
+      // Otherwise, the next commits would still begin at the checkpoint before it.
+      opened.log.update(false, None, opened.catalogTable): Unit
+    }
+  }
 
   override def files(table: String): Option[TableFiles] =
-    Option(directs.get(table)).map(_.tableFiles)
+    Option(directs.get(table)).flatMap(_.tableFiles)
 
   /** Another writer wins against a rewrite, which is tried again later. */
-  def compact(table: String): Boolean =
-    Option(directs.get(table)).exists { direct =>
-      try ClonedSession.within(session)(direct.compact(() => snapshot(table)))
-      catch { case _: DeltaConcurrentModificationException => false }
+  def compact(table: String): Boolean = notLinked.isEmpty && {
+    def newest = {
+      val opened = open(table)
+      directOf(table, opened) // which the next rewrite uses if Delta has made another log
+      opened.snapshot
     }
+    try ClonedSession.within(session)(directOf(table).compact(() => newest))
+    catch {
+      case _: DeltaConcurrentModificationException | _: NotDirect => false
+      case missing: LinkageError =>
+        lacks(missing)
+        false
+    }
+  }
 
   /**
    * Delta itself removes old files of the log when it writes a checkpoint. Each hour, VACUUM LITE removes the data files
@@ -273,10 +295,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
    * writer that has not committed yet. It does not run if the table has a property for the time that these files stay.
    *
    * VACUUM LITE needs all commits of the log since it ran last. So it removes files some time before Delta removes their
-   * commits from the log.
+   * commits from the log, and the job removes what VACUUM has seen from the log, unless a user wants the log for longer.
    */
-  def expire(table: String, since: Instant, versions: Int): Unit =
-    if (directs.containsKey(table) && Option(vacuums.get(table)).forall(_.isBefore(Instant.now))) {
+  def expire(table: String, since: Instant, versions: Int): Option[String] =
+    if (Option(vacuums.get(table)).exists(!_.isBefore(Instant.now))) None
+    else {
       val found = snapshot(table)
       val last = DeltaHistory.lastVacuum(found).orElse(
         found.metadata.createdTime.map(Instant.ofEpochMilli(_))
@@ -285,29 +308,46 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       val isDue = last.isBefore(now.minus(VacuumEvery))
       // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
-      if (isDue && !found.metadata.configuration.contains(FileRetention)) {
-        val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
-        val log = Duration.ofMillis(found.deltaLog.deltaRetentionMillis(found.metadata))
-        val kept = Seq(Duration.between(retained(since, oldest), now), log.minus(LogMargin)).min
-        DeltaHistory.repairVacuum(found.deltaLog)
-        ClonedSession.run(session) { own =>
-          own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
-          // Otherwise, Delta 4.1 and later takes the time of the table's property in place of that of the statement.
-          own.conf.set("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", false)
-          // The log has few files, and each task costs more than it does.
-          own.conf.set(
-            "spark.sql.shuffle.partitions",
-            session.sparkContext.defaultParallelism.toLong
-          )
-          // Delta rounds the hours, and 0 hours would remove files that readers have open.
-          val hours = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
-          // VACUUM prints what it has deleted.
-          Console.withOut(OutputStream.nullOutputStream) {
-            own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $hours HOURS")
-          }
-        }
+      val isOwn = !found.metadata.configuration.contains(FileRetention)
+      if (isDue && isOwn) vacuum(table, found, since, versions, now)
+      Option.unless(isOwn)(s"the table has the property $FileRetention")
+    }
+
+  private def vacuum(
+      table: String,
+      found: Snapshot,
+      since: Instant,
+      versions: Int,
+      now: Instant
+  ): Unit = {
+    val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
+    val log = Duration.ofMillis(found.deltaLog.deltaRetentionMillis(found.metadata))
+    val kept = Seq(Duration.between(retained(since, oldest), now), log.minus(LogMargin)).min
+    DeltaHistory.repairVacuum(found.deltaLog)
+    ClonedSession.run(session) { own =>
+      own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
+      // Otherwise, Delta 4.1 and later takes the time of the table's property in place of that of the statement.
+      own.conf.set("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", false)
+      // The log has few files, and each task costs more than it does.
+      own.conf.set(
+        "spark.sql.shuffle.partitions",
+        session.sparkContext.defaultParallelism.toLong
+      )
+      // Delta rounds the hours, and 0 hours would remove files that readers have open.
+      val hours = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
+      // VACUUM prints what it has deleted.
+      Console.withOut(OutputStream.nullOutputStream) {
+        own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $hours HOURS")
       }
     }
+    val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
+    try
+      if (
+        isOwn && found.deltaLog.enableExpiredLogCleanup(found.metadata) &&
+        DeltaDirect.unknownFeature(found).isEmpty
+      ) DeltaHistory.removeVacuumed(found.deltaLog)
+    catch { case _: LinkageError => () } // Delta itself removes commits.
+  }
 
   /** Commits by a query of Spark. */
   private def query(
@@ -340,14 +380,6 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       case _: TargetWrite.Merge => ()
       case _                    => optimizeWrite(session, partition)
     }
-    val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
-    try
-      if (
-        isOwn && found.deltaLog.enableExpiredLogCleanup(found.metadata) &&
-        DeltaDirect.unknownFeature(found).isEmpty
-      ) DeltaHistory.removeVacuumed(found.deltaLog)
-    catch { case _: LinkageError => () } // Delta itself removes commits.
-  }
     try first.run {
         write match {
           case TargetWrite.Append(rows) => checked(rows).writeTo(sqlName(table)).append()
@@ -443,6 +475,10 @@ object DeltaTarget {
 
   final private val FileRetention = "delta.deletedFileRetentionDuration"
 
+  final private val LogRetention = "delta.logRetentionDuration"
+
+  final private val OwnLogRetention = "interval 9 days"
+
   private val MergeSource = "spark.databricks.delta.merge.materializeSource"
 
   private val FilesInChecksum = "spark.databricks.delta.allFilesInCrc.enabled"
@@ -475,10 +511,6 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
     extends TransactionExecutionObserver {
 
   private var isFirst = true
-  final private val LogRetention = "delta.logRetentionDuration"
-
-  final private val OwnLogRetention = "interval 9 days"
-
 
   /** Runs something that begins a transaction on this thread. */
   def run(body: => Unit): Unit = TransactionExecutionObserver.withObserver(this)(body)
