@@ -100,7 +100,7 @@ private object DeltaHistory {
     }.lastOption
     // The oldest first, so that the log has no gap if this is interrupted.
     first.foreach { case (_, kept) =>
-      found.takeWhile { case (_, version) => version < kept && !Thread.currentThread.isInterrupted }
+      found.iterator.takeWhile(_._2 < kept).takeWhile(_ => !Thread.currentThread.isInterrupted)
         .foreach { case (file, _) => system.delete(file.getPath, false) }
     }
   }
