@@ -204,6 +204,14 @@ object Compaction {
   final private val MostBytes = 512L << 20
 
   /**
+   * Returns whether there can be something to do since all files were looked at, by their number. To look at many
+   * files takes longer.
+   *
+   * @param looked the number of files then
+   */
+  def mayBeDue(files: Long, looked: Long): Boolean = files >= looked + looked / 100 + FilesOfLevel
+
+  /**
    * Returns the files of the next rewrite, which are those of one partition; empty if there is nothing to do. The
    * partition with the most files comes first, so that each one has its turn although rewrites are rarer than commits.
    */

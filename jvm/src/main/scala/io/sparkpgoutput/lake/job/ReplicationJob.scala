@@ -242,6 +242,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       while (verified.isEmpty && !parts.isEnding) tick()
     }
     hasEverything = !parts.isEnding
+    maintenance.last(() => tick())
   }
 
   private def run(command: JobCommand): Unit = command match {

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.job
 
 import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.util.Try
 import scala.util.control.NonFatal
@@ -319,6 +320,7 @@ final private[job] class TableMaintenance(
     pause: Duration = Duration.ofMinutes(5)
 ) {
   private val due = ConcurrentHashMap.newKeySet[String]
+  private val told = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
   /** Maintains the files of a table after a commit, while its next commits run. */
@@ -326,21 +328,39 @@ final private[job] class TableMaintenance(
     job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
       threads.maintain {
         due.remove(table)
-        val begin = System.nanoTime()
-        maintain(table)
-        rest(System.nanoTime() - begin)
+        rest(maintain(table))
       }
     }
 
-  private[job] def maintain(table: String): Unit = {
+  /**
+   * Maintains the tables with commits a last time, and waits until that is done, because the end of the threads
+   * interrupts it. Another end of the job ends the wait.
+   *
+   * @param pause waits a short time
+   */
+  def last(pause: () => Unit): Unit = {
+    job.state.tables.keys.filter(job.commitsOf(_).commits > 0).foreach(after)
+    val isDone = new AtomicBoolean
+    threads.maintain(isDone.set(true)) // One thread does all of it, in order.
+    while (!isDone.get && !job.isEnding) pause()
+  }
+
+  /** Returns the time for which the thread has to rest. A checkpoint is part of the commits, which do without it. */
+  private[job] def maintain(table: String): Long = {
+    val begin = System.nanoTime()
     // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files.
     if (job.options.maintains && !isVerifying()) part(table, "keeps its old versions") {
       val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
       job.target.expire(table, since, job.options.retainVersions)
+        .filter(reason => told.add(table -> reason))
+        .foreach(reason => job.log.tell(s"The job keeps all old versions of $table: $reason."))
     }
+    val checkpoint = System.nanoTime()
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
+    val after = System.nanoTime()
     if (job.options.maintains)
       part(table, "keeps its small files")(job.target.compact(table): Unit)
+    System.nanoTime() - begin - (after - checkpoint)
   }
 
   /**

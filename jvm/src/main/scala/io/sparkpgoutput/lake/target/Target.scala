@@ -73,26 +73,26 @@ trait Target {
   def look(table: String): TargetLook
 
   /**
-   * Rewrites small files, and files with many deleted rows, of a table that was written directly. One thread calls it, beside
-   * [[commit]].
+   * Rewrites small files, and files with many deleted rows. One thread calls it, beside [[commit]].
    *
    * @return whether files were rewritten
    */
   def compact(table: String): Boolean
 
-  /** Returns the numbers of the files of a table; None if this process has not written it directly. */
+  /** Returns the numbers of the files of a table; None if this process does not know them. */
   def files(table: String): Option[TableFiles] = None
 
-  /** Writes a checkpoint of a table that was written directly, if one is due, so that it opens fast. */
+  /** Writes a checkpoint of a table, if one is due, so that it opens fast. */
   def checkpoint(table: String): Unit
 
   /**
-   * Forgets old versions of a table that was written directly, with their files.
+   * Forgets old versions of a table, with their files.
    *
    * @param since the versions that ended before this time are removed
    * @param versions the most versions that stay
+   * @return why the table keeps its old versions; None if they are removed when it is time
    */
-  def expire(table: String, since: Instant, versions: Int): Unit
+  def expire(table: String, since: Instant, versions: Int): Option[String]
 
   /** Returns the rows of a table, as it is now. */
   def read(session: SparkSession, table: String): DataFrame
