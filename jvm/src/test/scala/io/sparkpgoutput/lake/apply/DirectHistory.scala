@@ -25,6 +25,7 @@ import io.sparkpgoutput.lake.target._
  * @param mixed the last step of a hash of a key
  * @param comparesMerge whether a second table gets the same cuts by MERGE
  * @param hasShape whether the table has partitions or a clustering, which others can change in Iceberg
+ * @param age makes a table older, so that old files of it are removed
  */
 final class DirectHistory(
     spark: SparkSession,
@@ -33,7 +34,8 @@ final class DirectHistory(
     properties: Map[String, String] = Map.empty,
     mixed: Long => Long = KeyColumn.mixed,
     comparesMerge: Boolean = false,
-    hasShape: Boolean = false
+    hasShape: Boolean = false,
+    age: String => Unit = _ => ()
 ) {
   import DirectHistory._
 
@@ -220,7 +222,10 @@ final class DirectHistory(
 
   private def maintain(): Unit = random.nextInt(4) match {
     case 0 => target.checkpoint(table.name)
-    case 1 => target.expire(table.name, Instant.ofEpochMilli(0), 2)
+    case 1 =>
+      note("old files are removed")
+      age(table.name)
+      target.expire(table.name, Instant.ofEpochMilli(0), 2)
     case _ => note(s"a rewrite: ${target.compact(table.name)}")
   }
 
