@@ -347,7 +347,7 @@ private object DeltaDirect {
     )
   }
 
-  private val Features = Set(
+  val Features: Set[String] = Set(
     "appendOnly",
     "invariants",
     "columnMapping",
@@ -359,7 +359,7 @@ private object DeltaDirect {
     "clustering"
   )
 
-  private val Properties = Set(
+  val Properties: Set[String] = Set(
     "delta.appendOnly",
     "delta.columnMapping.mode",
     "delta.columnMapping.maxColumnId",
@@ -376,7 +376,7 @@ private object DeltaDirect {
     "delta.targetFileSize"
   )
 
-  private val ColumnProperties = Seq("delta.columnMapping.", "delta.typeChanges", "comment")
+  val ColumnProperties: Seq[String] = Seq("delta.columnMapping.", "delta.typeChanges", "comment")
 }
 
 /** A transaction that fails if anything was written since its snapshot. */

@@ -461,7 +461,7 @@ private object IcebergDirect {
   final private val OnRead = "merge-on-read"
 
   /** The known properties whose names begin with `write.`, by the beginnings of their names. */
-  private val Known = Seq(
+  val Known: Seq[String] = Seq(
     "write.avro.",
     "write.data.path",
     "write.delete.",
@@ -481,7 +481,7 @@ private object IcebergDirect {
     "write.update."
   )
 
-  private val KnownTypes = Set(
+  val KnownTypes: Set[TypeID] = Set(
     TypeID.BOOLEAN,
     TypeID.INTEGER,
     TypeID.LONG,

@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.direct.{KeyCache, KeyColumn}
-import io.sparkpgoutput.lake.target.{Target, Targets}
+import io.sparkpgoutput.lake.target.{OldTables, Target, Targets}
 
 /**
  * Random histories of tables, into which small cuts are written. `-Dspark-pgoutput.seed=` gives the first
@@ -36,7 +36,8 @@ class DirectHistoriesSuite extends DeltaTests {
         DeltaLog.clearCache()
         Targets.of(spark, folder, Some("delta"), keys)
       },
-      table => s"$folder/$table"
+      table => s"$folder/$table",
+      OldTables.makeDue
     ),
     iceberg("2"),
     iceberg("3")
@@ -71,7 +72,8 @@ class DirectHistoriesSuite extends DeltaTests {
           mixed,
           mostOld,
           comparesMerge,
-          hasShape = seed / formats.length % 2 == 1
+          hasShape = seed / formats.length % 2 == 1,
+          table => format.age(format.place(table))
         )
       val failure =
         try {
@@ -123,10 +125,12 @@ object DirectHistoriesSuite {
    * @param properties the properties of each table
    * @param open opens the target, as a new start does
    * @param place the folder of a table
+   * @param age lets so much time pass in a folder that old files are removed
    */
   final case class Format(
       properties: Map[String, String],
       open: () => Target,
-      place: String => String
+      place: String => String,
+      age: String => Unit = _ => ()
   )
 }

@@ -26,6 +26,7 @@ import io.sparkpgoutput.lake.target._
  * @param mostOld the most bytes of values of the target that a direct write has in memory
  * @param comparesMerge whether a second table gets the same cuts by MERGE
  * @param hasShape whether the table has partitions or a clustering, which others can change in Iceberg
+ * @param age makes a table older, so that old files of it are removed
  */
 final class DirectHistory(
     spark: SparkSession,
@@ -35,7 +36,8 @@ final class DirectHistory(
     mixed: Long => Long = KeyColumn.mixed,
     mostOld: Long = Long.MaxValue,
     comparesMerge: Boolean = false,
-    hasShape: Boolean = false
+    hasShape: Boolean = false,
+    age: String => Unit = _ => ()
 ) {
   import DirectHistory._
 
@@ -222,7 +224,10 @@ final class DirectHistory(
 
   private def maintain(): Unit = random.nextInt(4) match {
     case 0 => target.checkpoint(table.name)
-    case 1 => target.expire(table.name, Instant.ofEpochMilli(0), 2)
+    case 1 =>
+      note("old files are removed")
+      age(table.name)
+      target.expire(table.name, Instant.ofEpochMilli(0), 2)
     case _ => note(s"a rewrite: ${target.compact(table.name)}")
   }
 

@@ -1,10 +1,8 @@
 package io.sparkpgoutput.lake.target
 
-import java.nio.file.attribute.FileTime
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
-import scala.jdk.CollectionConverters._
 import scala.util.{Random, Try}
 
 import org.apache.spark.sql.Row
@@ -20,44 +18,22 @@ import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache}
 
 /** Tables of Delta. */
 class DeltaTargetSuite extends DeltaTests {
+  import OldTables._
+
   private val schema = new StructType().add("id", IntegerType)
   private val name = MarkName("job", 1, 0)
 
-  private def files(folder: Path): Set[Path] = {
-    val found = Files.list(folder)
-    try found.iterator.asScala.filter(Files.isRegularFile(_))
-        .filterNot(_.getFileName.toString.startsWith(".")).toSet
-    finally found.close()
+  /** A VACUUM runs many small queries. By default, it also writes two commits that say when it ran. */
+  private val settings =
+    Seq("spark.sql.adaptive.enabled", "spark.databricks.delta.vacuum.logging.enabled")
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    settings.foreach(spark.conf.set(_, "false"))
   }
-
-  private def age(file: Path, time: Duration): Unit =
-    Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(time))): Unit
-
-  /** Writes what VACUUM notes, as if it had run some time ago. */
-  private def noteVacuum(folder: Path, note: String, time: Duration): Unit = {
-    val info = folder.resolve("_delta_log/_last_vacuum_info")
-    Files.writeString(info, note)
-    Files.deleteIfExists(info.resolveSibling("._last_vacuum_info.crc")): Unit
-    age(info, time)
-  }
-
-  /** Makes a table older: the commits, and the times at which files were removed. */
-  private def ageLog(folder: Path, time: Duration): Unit = {
-    val log = folder.resolve("_delta_log")
-    val found = Files.list(log)
-    val all =
-      try found.iterator.asScala.toSeq
-      finally found.close()
-    all.filter(_.toString.endsWith(".crc")).foreach(Files.delete)
-    all.filter(_.toString.endsWith(".json")).sorted.zipWithIndex.foreach { case (commit, index) =>
-      val removed = """"deletionTimestamp":(\d+)""".r.replaceAllIn(
-        Files.readString(commit),
-        found => s""""deletionTimestamp":${found.group(1).toLong - time.toMillis}"""
-      )
-      Files.writeString(commit, removed)
-      age(commit, time.minusSeconds(index.toLong))
-    }
-    DeltaLog.clearCache()
+  override def afterAll(): Unit = {
+    settings.foreach(spark.conf.unset)
+    super.afterAll()
   }
 
   test("a setting with which Delta would remove marks is refused, and no table is made") {
