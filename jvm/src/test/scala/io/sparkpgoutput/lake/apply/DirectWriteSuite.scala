@@ -190,7 +190,7 @@ class DirectWriteSuite extends DeltaTests {
 
   test("a cut that needs many values of the target is written by a MERGE, with the same rows") {
     def written(to: Target, mode: TableMode, mostOld: Long) = {
-      val table = new WrittenTable(spark, to, ReplicaIdentity.Default, mode, mostOld)
+      val table = new WrittenTable(spark, to, ReplicaIdentity.Default, mode, mostOld = mostOld)
       import table.row
       import table.server._
       val long = "T" * 5000
@@ -268,7 +268,7 @@ class DirectWriteSuite extends DeltaTests {
     } withClue(s"${to.format}, $mostOld: ") {
       val watched = new WatchedTarget(to)
       val table =
-        new WrittenTable(spark, watched, ReplicaIdentity.Default, TableMode.Mirror, mostOld)
+        new WrittenTable(spark, watched, mostOld = mostOld)
       import table.row
       import table.server._
       table.cut(10L -> (1 to 20).map(id => insert(row(id, "a", s"T$id"))))

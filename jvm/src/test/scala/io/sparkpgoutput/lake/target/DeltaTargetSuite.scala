@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.target
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
+import scala.jdk.CollectionConverters._
 import scala.util.{Random, Try}
 
 import org.apache.spark.sql.Row
@@ -247,7 +248,7 @@ class DeltaTargetSuite extends DeltaTests {
       target.checkpoint("t")
       target.compact("t")
     }
-    def expire(id: Int, retention: String): (Int, Int) = {
+    def expire(id: Int, retention: String): Int = {
       ageLog(folder, Duration.ofHours(5))
       val target = Targets.of(spark, root.toString, Some("delta"))
       target.setProperties("t", Map("delta.logRetentionDuration" -> retention))
