@@ -387,7 +387,12 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
    * @param lsn the LSN of the commit that added or updated it
    * @param existed whether this commit has updated a row that existed before the commit
    */
-  final private class NewRow(val image: Image, val isUpdated: Boolean, lsn: Long, existed: Boolean) {
+  final private class NewRow(
+      val image: Image,
+      val isUpdated: Boolean,
+      lsn: Long,
+      existed: Boolean
+  ) {
 
     /** Whether the row existed before a commit. */
     def existedBefore(commit: Long): Boolean = existed || lsn != commit

@@ -87,12 +87,13 @@ private object DeltaHistory {
    */
   def removeVacuumed(log: DeltaLog): Unit = vacuumedUpTo(log).foreach { last =>
     val system = log.logPath.getFileSystem(log.newDeltaHadoopConf())
-    val found = log.store.listFrom(FileNames.listingPrefix(log.logPath, 0), log.newDeltaHadoopConf())
-      .filter(file =>
-        FileNames.isDeltaFile(file) || FileNames.isChecksumFile(file) ||
-          FileNames.isCheckpointFile(file)
-      )
-      .map(file => file -> FileNames.getFileVersion(file)).takeWhile(_._2 <= last).toSeq
+    val found =
+      log.store.listFrom(FileNames.listingPrefix(log.logPath, 0), log.newDeltaHadoopConf())
+        .filter(file =>
+          FileNames.isDeltaFile(file) || FileNames.isChecksumFile(file) ||
+            FileNames.isCheckpointFile(file)
+        )
+        .map(file => file -> FileNames.getFileVersion(file)).takeWhile(_._2 <= last).toSeq
     // A checkpoint of several files can lack one of them.
     val first = found.filter { case (file, version) =>
       file.getLen > 0 &&

@@ -189,7 +189,8 @@ class SlotSession(
     if (!copy.isActive) throw new IllegalStateException("the server ended the replication.")
     lastShutdownQuestion = System.nanoTime()
     val end = wanted
-    if (filling.nonEmpty || (end != 0 && passedOn != reached && !Lsn.isBelow(reached, end))) handOver()
+    if (filling.nonEmpty || (end != 0 && passedOn != reached && !Lsn.isBelow(reached, end)))
+      handOver()
     if (end == 0) {
       endIfParkedTooLong()
       LockSupport.parkNanos(ParkedPause)

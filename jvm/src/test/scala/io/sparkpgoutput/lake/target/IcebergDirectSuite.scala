@@ -440,7 +440,8 @@ class IcebergDirectSuite extends TableTests {
       assert(made.rows == values(1 to 9, "a"))
       (made.iceberg.snapshots.asScala.size, reason)
     }
-    val (age, least) = ("history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep")
+    val (age, least) =
+      ("history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep")
     assert(left(age -> "86400000") == (9, None))
     // As if the snapshots were made long ago.
     val past = -Duration.ofDays(1).toMillis
