@@ -81,7 +81,8 @@ final private class DeltaDirect(
     val layout = layoutOf(this.layout, snapshot, transaction)
     this.layout = Some(layout)
     val files = filesOf(snapshot)
-    known = None // until the commit is there
+    // It is right also if the commit fails, or if its answer is lost: later commits are read from the log.
+    known = Some(files)
     val found = change(new DeltaVersion(layout, files, keys))
     val (added, (actions, changed)) =
       layout.writing(layout.write(found.added) -> deletions(layout, files, found.deleted))
@@ -181,7 +182,6 @@ final private class DeltaDirect(
       }
       val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
       val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
-      known = None
       // A rewrite has no mark that says whether it was made.
       val version = layout.committing(isMade = true)(
         transaction.commit(removed ++ file.map(_.add), operation)

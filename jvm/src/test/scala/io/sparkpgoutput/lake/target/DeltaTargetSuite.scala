@@ -16,7 +16,7 @@ import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect}
 
 /** Tables of Delta. */
 class DeltaTargetSuite extends DeltaTests {
@@ -193,6 +193,28 @@ class DeltaTargetSuite extends DeltaTests {
     }
     assert(jobs.forall(_ == 0))
     assert(target.read(spark, "t").count() == 5)
+  }
+
+  test("a commit that fails, and one that another writer prevents, list no files again") {
+    val target = Targets.of(spark, Files.createTempDirectory("known").toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    (1 to 3).foreach(commit(target, _))
+    def write(change: DirectTable => DirectChange): Unit = {
+      val mark = target.mark("t", name)
+      target.commit(spark, "t", name, mark, mark.get + 1)(TargetWrite.Direct(change))
+    }
+    intercept[NotDirect](write(_ => throw new NotDirect("of a test"))): Unit
+    val job = nextJob()
+    commit(target, 4)
+    assert(nextJob() == job + 1)
+    var last = 0
+    write { table =>
+      if (last == 0) spark.sql(s"INSERT INTO ${target.sqlName("t")} VALUES (5)"): Unit
+      else assert(nextJob() == last + 1 && table.files.length == 5)
+      last = nextJob()
+      DirectChange(Map.empty, Vector(InternalRow(6)))
+    }
+    assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 6).map(Row(_)))
   }
 
   test("a new table is clustered by its key, in one commit if Delta can parse its names there") {
