@@ -37,8 +37,12 @@ import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDir
  * RESTORE keeps it too, although the rows go back. So each commit also has the mark in `userMetadata`,
  * and no RESTORE may come after it in the table's history.
  */
-final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache)
-    extends TableCommands(session, LakeFormat.Delta, place) {
+final class DeltaTarget(
+    session: SparkSession,
+    place: TablePlace,
+    keys: KeyCache,
+    linked: DeltaLinkage = new DeltaLinkage
+) extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
   // `getOption` also returns the default of a setting, as soon as Delta has declared it.
@@ -62,17 +66,14 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   /** When to look whether VACUUM is due for a table. */
   private val vacuums = new ConcurrentHashMap[String, Instant]
 
-  /** What the JAR of Delta lacks. It is found before anything is committed. */
-  @volatile private var notLinked = Option.empty[String]
-
   def look(table: String): TargetLook = {
     // The direct commit looks at the newest version itself. Only then is there always one of the log that Delta has now.
-    val found = Option(directs.get(table)).map(_.log.unsafeVolatileSnapshot)
-      .filter(DeltaDirect.problem(_).isEmpty).getOrElse(snapshot(table))
-    TargetLook(
-      found.metadata.schema,
-      notLinked.orElse(DeltaDirect.problem(found))
+    val known = linked(
+      Option(directs.get(table)).map(_.log.unsafeVolatileSnapshot)
+        .filter(DeltaDirect.problem(_).isEmpty)
     )
+    val found = known.toOption.flatten.getOrElse(snapshot(table))
+    TargetLook(found.metadata.schema, linked(DeltaDirect.problem(found)).fold(Some(_), identity))
   }
 
   def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration
@@ -236,39 +237,35 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   )(change: DirectTable => DirectChange): Unit =
     attempt(_.isInstanceOf[DeltaConcurrentModificationException]) {
       val opened = open(table)
-      val known = directs.compute(
-        table,
-        (_, known) =>
-          if (known != null && (known.log eq opened.log)) known
-          else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
-      )
-      val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
-      try {
-        DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
-        checked.put(
+      val made = linked {
+        val known = directs.compute(
           table,
-          known.commit(opened.snapshot, mark, comment(name, lsn), check)(change)
-        ): Unit
-      } catch {
-        case missing: LinkageError =>
-          notLinked = Some(s"this version of Delta has no ${missing.getMessage}")
-          throw new NotDirect(notLinked.get)
+          (_, known) =>
+            if (known != null && (known.log eq opened.log)) known
+            else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
+        )
+        val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
+        DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
+        known.commit(opened.snapshot, mark, comment(name, lsn), check)(change)
       }
+      checked.put(table, made.fold(reason => throw new NotDirect(reason), identity)): Unit
     }
 
-  def checkpoint(table: String): Unit = Option(directs.get(table)).foreach(direct =>
-    ClonedSession.within(session)(direct.checkpoint(snapshot(table)))
-  )
+  def checkpoint(table: String): Unit = linked(
+    Option(directs.get(table)).foreach(direct =>
+      ClonedSession.within(session)(direct.checkpoint(snapshot(table)))
+    )
+  ): Unit
 
   override def files(table: String): Option[TableFiles] =
     Option(directs.get(table)).map(_.tableFiles)
 
   /** Another writer wins against a rewrite, which is tried again later. */
   def compact(table: String): Boolean =
-    Option(directs.get(table)).exists { direct =>
+    linked(Option(directs.get(table)).exists { direct =>
       try ClonedSession.within(session)(direct.compact(() => snapshot(table)))
       catch { case _: DeltaConcurrentModificationException => false }
-    }
+    }).contains(true)
 
   /**
    * Delta itself removes old files of the log when it writes a checkpoint. Each hour, VACUUM LITE removes the data files
@@ -411,7 +408,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     }
     val known = log.unsafeVolatileSnapshot
     val found =
-      if (DeltaHistory.isNewest(known)) known else log.update(false, None, catalogTable)
+      if (linked(DeltaHistory.isNewest(known)).contains(true)) known
+      else log.update(false, None, catalogTable)
     // Delta computes the transactions when they are first asked for, with the settings of that moment.
     transactions(found): Unit
     OpenedTable(log, catalogTable, found)
