@@ -313,6 +313,7 @@ final private[job] class TableMaintenance(
       job.target.expire(table, since, job.options.retainVersions)
     }
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
+    part(table, "is still written by MERGE")(job.target.keepKeys(table))
     if (job.options.maintains)
       part(table, "keeps its small files")(job.target.compact(table): Unit)
   }

@@ -31,6 +31,7 @@ import io.sparkpgoutput.lake.direct.{
   Compaction,
   DirectChange,
   DirectTable,
+  KeyLookup,
   Rewrite,
   TableFiles,
   TableKeys
@@ -56,7 +57,7 @@ final private class DeltaDirect(
   private var layout = Option.empty[DeltaLayout]
 
   /**
-   * The layout of the thread that compacts the table, because a layout has the state of the file that is
+   * The layout of the thread that maintains the table, because a layout has the state of the file that is
    * being written.
    */
   private var rewriting = Option.empty[DeltaLayout]
@@ -140,12 +141,34 @@ final private class DeltaDirect(
     val due = Compaction.choose(files.files.values)
     Option.when(due.nonEmpty) {
       known = Some(files)
-      val transaction = new DirectTransaction(log, catalogTable, snapshot)
-      val layout = layoutOf(rewriting, snapshot, transaction)
-      rewriting = Some(layout)
+      val layout = besideCommits(snapshot)
       val rewrite = new Rewrite(new DeltaVersion(layout, files, keys), due.toIndexedSeq)
       (layout, rewrite, files.files(due.head.path).partition)
     }
+  }
+
+  private def besideCommits(snapshot: Snapshot): DeltaLayout = {
+    val transaction = new DirectTransaction(log, catalogTable, snapshot)
+    val layout = layoutOf(rewriting, snapshot, transaction)
+    rewriting = Some(layout)
+    layout
+  }
+
+  /**
+   * Keeps the keys that the last lookup would have had to read from too many rows. Commits go on during this time.
+   *
+   * @param update returns the newest version
+   */
+  def keepKeys(update: () => Snapshot): Unit = if (keys.areWanted) {
+    val version = synchronized {
+      val snapshot = update()
+      Option.when(problem(snapshot).isEmpty) {
+        val files = filesOf(snapshot)
+        known = Some(files)
+        new DeltaVersion(besideCommits(snapshot), files, keys)
+      }
+    }
+    version.foreach(KeyLookup.keepWanted)
   }
 
   private def commitRewrite(

@@ -267,6 +267,12 @@ final class DeltaTarget(
       catch { case _: DeltaConcurrentModificationException => false }
     }).contains(true)
 
+  override def keepKeys(table: String): Unit = linked(
+    Option(directs.get(table)).foreach(direct =>
+      ClonedSession.within(session)(direct.keepKeys(() => snapshot(table)))
+    )
+  ): Unit
+
   /**
    * Delta itself removes old files of the log when it writes a checkpoint. Each hour, VACUUM LITE removes the data files
    * that the log says are not used any more. It leaves files that the log does not know, for example those of another

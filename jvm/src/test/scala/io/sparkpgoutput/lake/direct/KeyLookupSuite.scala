@@ -167,6 +167,61 @@ class KeyLookupSuite extends AnyFunSuite {
     assert(!KeyCache.none.reserve(1))
   }
 
+  for (key <- Seq(LongType, StringType); end <- Seq(None, Some(1)))
+    test(s"keys of $key are kept after a lookup of too many rows, with $end as the end of a row") {
+      def of(id: Int): Any = if (key == LongType) id.toLong else UTF8String.fromString(s"k$id")
+      val width = (if (key == LongType) 1 else 2) + end.size
+      def table(keys: KeyCache) = {
+        val made =
+          new MemoryTable(new StructType().add("id", key).add("ended", LongType), keys.table("t"))
+        made.files = (0 to 3).map { file =>
+          val ids = file * 10 until file * 10 + 10
+          val rows = ids.map(id => InternalRow(of(id), if (id == 7) 1L else null))
+          new MemoryFile(s"f$file", rows)
+        }
+        made
+      }
+      def find(table: MemoryTable) = new KeyLookup(
+        Vector(KeyColumn.of(key).get),
+        Vector(7, 25).map(id => InternalRow(of(id))),
+        Vector(0),
+        most = 25
+      ).find(table, Vector(0), end)
+      def isFound(table: MemoryTable) =
+        find(table).map(Option(_).map(_.position)) == Seq(
+          if (end.isEmpty) Some(7L) else None,
+          Some(5L)
+        )
+      // There is room for the keys of so many files. All others are read by the lookup, which is allowed for two.
+      Seq(1 -> None, 2 -> Some(2), 4 -> Some(4)).foreach { case (room, kept) =>
+        val some = table(cache(8L * width * 10 * room, 0))
+        (1 to 2).foreach { _ =>
+          assert(intercept[NotDirect](find(some)).reason.contains("40 rows") && some.keys.areWanted)
+        }
+        (1 to 2).foreach(_ => KeyLookup.keepWanted(some))
+        assert(some.reads == kept.getOrElse(0))
+        if (kept.isEmpty) intercept[NotDirect](find(some))
+        else assert(isFound(some) && some.reads == 4 && !some.keys.areWanted)
+      }
+      // The keys belong to other columns, so they must not be kept.
+      val other = table(cache(1 << 20, 0))
+      intercept[NotDirect](find(other))
+      other.prefix = "another "
+      KeyLookup.keepWanted(other)
+      assert(other.reads == 0)
+    }
+
+  test("keys that a lookup and the maintenance keep at the same time take their room once") {
+    val keys = cache(1000, 0)
+    val table = new MemoryTable(StructType.fromDDL("id BIGINT"), keys.table("t"))
+    table.files = Seq(new MemoryFile("f1", Vector(InternalRow(1L))))
+    table.keys.begin(Seq("id BIGINT"), table.files)
+    val before = keys.room
+    (1 to 3).foreach(_ => table.keys.keep(Seq("id BIGINT"), table.files.head, Array(1L), true))
+    table.keys.keep(Seq("another BIGINT"), table.files.head, Array(1L), true)
+    assert(keys.room == before - 1)
+  }
+
   test("the cache forgets keys if a column of the key changes") {
     val table = new MemoryTable(StructType.fromDDL("id INT"), cache(1000, 0).table("t"))
     table.files = Seq(new MemoryFile("f1", IndexedSeq(InternalRow(1))))

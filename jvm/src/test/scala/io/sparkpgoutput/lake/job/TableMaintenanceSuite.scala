@@ -20,6 +20,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
       problems.get(part).foreach(text => throw new IllegalArgumentException(text))
     }
     override def checkpoint(table: String): Unit = attempt("checkpoint")
+    override def keepKeys(table: String): Unit = attempt("keepKeys")
     override def expire(table: String, since: Instant, versions: Int): Unit = attempt("expire")
     override def compact(table: String): Boolean = {
       attempt("compact")
@@ -33,7 +34,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
     }
   }
 
-  private val parts = Seq("expire", "checkpoint", "compact")
+  private val parts = Seq("expire", "checkpoint", "keepKeys", "compact")
 
   private def maintained(target: Failing, pause: Duration, options: ReplicateOptions) = {
     val job =
@@ -66,10 +67,10 @@ class TableMaintenanceSuite extends SparkSessionTests {
     assert(causes.map(lines) == Seq(1, 0, 1, 0, 1))
   }
 
-  test("without maintenance, a table only gets its checkpoints") {
+  test("without maintenance, a table only gets its checkpoints, and the cache its keys") {
     val target = new Failing
     val (_, maintenance) =
       maintained(target, Duration.ZERO, ReplicateOptions(maintains = false))
-    assert(target.doneBy(maintenance) == Seq("checkpoint"))
+    assert(target.doneBy(maintenance) == Seq("checkpoint", "keepKeys"))
   }
 }

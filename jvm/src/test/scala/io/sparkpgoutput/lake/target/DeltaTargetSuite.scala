@@ -16,7 +16,7 @@ import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect}
+import io.sparkpgoutput.lake.direct._
 
 /** Tables of Delta. */
 class DeltaTargetSuite extends DeltaTests {
@@ -215,6 +215,24 @@ class DeltaTargetSuite extends DeltaTests {
       DirectChange(Map.empty, Vector(InternalRow(6)))
     }
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 6).map(Row(_)))
+  }
+
+  test("keys without which a table would be read by a MERGE are kept beside the commits") {
+    val keys = new KeyCache(1 << 20, 0, Files.createTempDirectory("keys").toFile)
+    val target =
+      Targets.of(spark, Files.createTempDirectory("wanted").toString, Some("delta"), keys)
+    target.create("t", schema, Nil, Map.empty)
+    (1 to 2).foreach(commit(target, _))
+    def write(): Unit = target.commit(spark, "t", name, Some(2), 3)(TargetWrite.Direct { table =>
+      val key = Vector(KeyColumn.of(IntegerType).get)
+      val found =
+        new KeyLookup(key, Vector(InternalRow(2)), Vector(0), most = 0).find(table, Vector(0))
+      DirectChange(found.map(place => place.file.path -> Array(place.position)).toMap, Vector.empty)
+    })
+    assert(intercept[NotDirect](write()).reason.contains(" rows"))
+    target.keepKeys("t")
+    write()
+    assert(target.read(spark, "t").collect().map(_.getInt(0)).toSeq == Seq(1))
   }
 
   test("a new table is clustered by its key, in one commit if Delta can parse its names there") {

@@ -453,6 +453,32 @@ class IcebergDirectSuite extends TableTests {
     assert(reason(Map("write.parquet.compression-codec" -> "snappy"))(_ => ()).isEmpty)
   }
 
+  test("keys without which a table would be read by a MERGE are kept beside the commits") {
+    val keys = new KeyCache(1 << 20, 0, Files.createTempDirectory("keys").toFile)
+    val target = IcebergTables.in(spark, "wanted", keys)
+    if (target.exists("t")) target.drop("t")
+    target.create("t", columns, Nil, Map.empty)
+    def commit(lsn: Long)(change: DirectTable => DirectChange): Unit =
+      target.commit(
+        spark,
+        "t",
+        name,
+        Option.when(lsn > 1)(lsn - 1),
+        lsn
+      )(TargetWrite.Direct(change))
+    def find(table: DirectTable) = {
+      val key = Vector(KeyColumn.of(IntegerType).get)
+      val found =
+        new KeyLookup(key, Vector(InternalRow(2)), Vector(0), most = 1).find(table, Vector(0))
+      DirectChange(found.map(place => place.file.path -> Array(place.position)).toMap, Vector.empty)
+    }
+    commit(1)(_ => DirectChange(Map.empty, Vector(InternalRow(1, null), InternalRow(2, null))))
+    assert(intercept[NotDirect](commit(2)(find)).reason.contains("2 rows"))
+    target.keepKeys("t")
+    commit(2)(find)
+    assert(target.read(spark, "t").collect().map(_.getInt(0)).toSeq == Seq(1))
+  }
+
   test("a file of another format is left to MERGE") {
     val made = new Written("avro", columns, 2)
     made.iceberg.updateProperties().set("write.format.default", "avro").commit()
