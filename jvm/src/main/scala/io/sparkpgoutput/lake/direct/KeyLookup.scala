@@ -451,8 +451,11 @@ object KeyColumn {
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
         : Boolean = value(row, at).compare(value(other, otherAt)) == 0
 
-    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] = Array.empty
-    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = true
+    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
+      rows.map(value(_, at)).sorted.toArray
+
+    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean =
+      between(sorted, least.asInstanceOf[Decimal], most.asInstanceOf[Decimal])
   }
 
   private def between[T](sorted: Array[Any], least: T, most: T)(implicit order: Ordering[T]) = {

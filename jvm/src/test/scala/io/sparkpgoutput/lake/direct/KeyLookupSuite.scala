@@ -46,6 +46,19 @@ class KeyLookupSuite extends AnyFunSuite {
     case other                          => other
   }
 
+  /** The least and the greatest value of a column, as a file has them. */
+  private def exact(rows: Seq[InternalRow], at: Int, dataType: DataType): Option[(Any, Any)] =
+    dataType match {
+      case _ if rows.isEmpty => None
+      case _: DecimalType =>
+        val values = rows.map(_.get(at, dataType).asInstanceOf[Decimal])
+        Some(values.min -> values.max)
+      case IntegerType =>
+        val values = rows.map(_.getInt(at))
+        Some(values.min -> values.max)
+      case _ => None
+    }
+
   private def cache(memory: Long, disk: Long) =
     new KeyCache(memory, disk, Files.createTempDirectory("keys").toFile)
 
@@ -89,7 +102,8 @@ class KeyLookupSuite extends AnyFunSuite {
           table.files = placed :+ new MemoryFile(
             s"f$round",
             withNull.map(_._1),
-            withNull.indices.filter(withNull(_)._2).map(_.toLong).toSet
+            withNull.indices.filter(withNull(_)._2).map(_.toLong).toSet,
+            limits = at => exact(withNull.map(_._1).filterNot(_.isNullAt(at)), at, columns(at)._1)
           )
           val expected = table.files.flatMap(file =>
             file.live.map { case (row, at) => seen(row) -> ((file.path, at)) }
@@ -165,6 +179,25 @@ class KeyLookupSuite extends AnyFunSuite {
     cache.unreserve(part)
     assert(cache.reserve(part))
     assert(!KeyCache.none.reserve(1))
+  }
+
+  test("files whose bounds exclude all keys are not read") {
+    val number = Decimal(BigDecimal("12345678901234567890123456789012345.678"), 38, 3)
+    val table = new MemoryTable(StructType.fromDDL("id DECIMAL(38, 3)"), KeyCache.none.table("t"))
+    def find(key: String) = {
+      table.files = Seq(
+        new MemoryFile("f1", Vector(InternalRow(number)), limits = _ => Some(number -> number))
+      )
+      new KeyLookup(
+        Vector(KeyColumn.of(DecimalType(38, 3)).get),
+        Vector(InternalRow(Decimal(BigDecimal(key), 38, 3))),
+        Vector(0)
+      ).find(table, Vector(0))
+    }
+    Seq("-1", "12345678901234567890123456789012345.677", "12345678901234567890123456789012345.679")
+      .foreach(key => assert(find(key) == Seq(null)))
+    assert(table.reads == 0)
+    assert(find("12345678901234567890123456789012345.678").head.position == 0 && table.reads == 1)
   }
 
   for (key <- Seq(LongType, StringType); end <- Seq(None, Some(1)))
