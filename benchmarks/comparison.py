@@ -354,9 +354,9 @@ def compare(
                         _log.exception("%s, %s, %s failed", name, kind, version.name)
                     else:
                         found[kind][version.name].append(figures)
-                        told = ", ".join(f"{what}: {_text(own)}" for what, own in figures.items())
+                        text = ", ".join(f"{what}: {_text(own)}" for what, own in figures.items())
                         _log.info(
-                            "%s, round %d, %s, %s: %s", name, number + 1, kind, version.name, told
+                            "%s, round %d, %s, %s: %s", name, number + 1, kind, version.name, text
                         )
                     finally:
                         shutil.rmtree(where, ignore_errors=True)

@@ -25,7 +25,7 @@ from spark_pgoutput.demo import main
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import DELTA_SPARKS, SETTINGS, has_delta
-from spark_pgoutput.demo.slot import Slot, source_errors
+from spark_pgoutput.demo.slot import DemoSlot, source_errors
 from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
 from support.class_archive import SHORT_LIVED_JVM
 from support.processes import accepts_connections
@@ -222,7 +222,7 @@ def test_errors_of_the_source_are_those_of_the_demo() -> None:
 
 
 def test_options_of_a_slot_lack_what_is_not_given() -> None:
-    slot = Slot("jdbc:postgresql://h/d", SLOT, [PUBLICATION, "other"], password="secret")
+    slot = DemoSlot("jdbc:postgresql://h/d", SLOT, [PUBLICATION, "other"], password="secret")
     assert "secret" not in repr(slot)
     assert slot.options == {
         "url": "jdbc:postgresql://h/d",

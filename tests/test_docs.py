@@ -55,7 +55,9 @@ RUN = ("python", "sql", "postgresql")
 SHELL = "bash"
 CONFIG = "yaml"
 
-CODE_PAGES = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
+CODE_PAGES = [
+    page for page in PAGES if any(block.runs and block.language in RUN for block in blocks(page))
+]
 
 # The first page shows Delta, which does not run on each Spark. The second one shows a plan, which
 # other versions of Spark print differently.
@@ -187,6 +189,17 @@ def headings(page: Path) -> set[str]:
 
 def test_readme_takes_three_minutes() -> None:
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+# Pages to look something up, and pages for developers. The others are about one task each.
+REFERENCES = {"architecture.md", "performance.md", "replicate-reference.md"}
+
+
+def test_a_page_about_a_task_is_short_and_says_what_it_is_for() -> None:
+    for page in DOCS.glob("*.md"):
+        lines = page.read_text(encoding="utf-8").splitlines()
+        assert (len(lines) > 200) == (page.name in REFERENCES), page.name
+        assert lines[2].startswith(("After this page, you ", "Look up here ")), page.name
 
 
 def test_readme_links_every_page() -> None:
@@ -353,8 +366,7 @@ def test_table_of_options(
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
     # Outside of code, Markdown reads <name> as HTML.
     lines = jvm_object(spark, declared)().markdown().splitlines(True)
-    outside = re.compile(r"(?<!`type\.|`mode\.|types\.|names\.|perty\.)<")
-    return [outside.sub("&lt;", line) for line in lines]
+    return [re.sub(r"(`[^`]*`)|<", lambda found: found[1] or "&lt;", line) for line in lines]
 
 
 def test_table_of_metrics_of_a_job(spark: SparkSession) -> None:

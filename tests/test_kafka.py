@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -107,7 +108,7 @@ class Topic:
 
 
 def messages(records: DataFrame) -> DataFrame:
-    """Return the messages of records, as docs/messages.md does."""
+    """Return the messages of records, as docs/kafka.md does."""
     return records.where("value IS NOT NULL").selectExpr(
         "partition", "offset AS seq", "value AS data"
     )
@@ -183,7 +184,7 @@ def test_messages_that_are_sent_again_after_a_kill_count_once(
 def test_code_for_kafka_prints_what_the_page_shows(
     spark: SparkSession, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = DOCS / "messages.md"
+    pages = [DOCS / "messages.md", DOCS / "kafka.md"]
     with Server() as server:
         monkeypatch.setenv("PGPASSWORD", server.password)
         replacements = {
@@ -198,7 +199,7 @@ def test_code_for_kafka_prints_what_the_page_shows(
 
         reader = Reader(spark, replacements, execute)
         ran = 0
-        for block in blocks(page):
+        for block in itertools.chain.from_iterable(map(blocks, pages)):
             if block.language == "postgresql" or "kafka" in block.text:
                 printed = reader.run(block)
                 assert matches(block.output or "", printed), f"{block.place}: {printed}"

@@ -291,6 +291,8 @@ def test_types_of_the_target_by_those_of_the_server(server: Server, catalog: Lak
     ]
     for wrong, part in [
         ({"numerc": decimal}, "pgTypes.numerc names no type of the server"),
+        # The server reports a syntax error.
+        ({"timestamp with timezone": "DATE", "int4": "BIGINT"}, "with timezone names no type"),
         ({"numeric(8,2)": decimal}, "without a modifier"),
         ({"int4": "DATE"}, "The option pgTypes.int4 gives DATE to the column 'k'"),
         ({"int": "BIGINT", "int4": "DATE"}, "are two names of one type"),
@@ -304,6 +306,7 @@ def test_the_type_of_a_key_must_distinguish_its_values(
 ) -> None:
     server.execute(
         "CREATE TABLE exact (big bigint, small smallint, num numeric, t text, f real, v bigint,"
+        " u text,"
         " PRIMARY KEY (big, small, num, t, f)); CREATE PUBLICATION exact FOR TABLE exact"
     )
     (table,) = catalog.tables("exact").values()
@@ -318,12 +321,22 @@ def test_the_type_of_a_key_must_distinguish_its_values(
         *(("big", "DOUBLE"), ("big", "FLOAT"), ("num", "DOUBLE"), ("num", "FLOAT")),
         *(
             ("t", "CHAR(3)"),
+            ("u", "CHAR(3)"),
             ("t", "STRING COLLATE UTF8_LCASE"),
             ("small", "STRING COLLATE UNICODE_CI"),
         ),
     ]:
         with fails("PGOUTPUT_REPLICATE_OPTION", f"Set types.public.exact.{column} to"):
             catalog.mirrored(table, types={column: lossy})
+    # The rows of a table without a key are found by all of their values.
+    server.execute(
+        "CREATE TABLE inexact (t text, n numeric); ALTER TABLE inexact REPLICA IDENTITY FULL;"
+        " CREATE PUBLICATION inexact FOR TABLE inexact"
+    )
+    (table,) = catalog.tables("inexact").values()
+    catalog.mirrored(table, types={"n": "DOUBLE"})
+    with fails("PGOUTPUT_REPLICATE_OPTION", "Set types.public.inexact.t to STRING"):
+        catalog.mirrored(table, types={"t": "STRING COLLATE UTF8_LCASE"})
 
 
 def test_a_new_partition_needs_the_replica_identity_full_of_its_root(

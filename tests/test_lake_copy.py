@@ -383,7 +383,7 @@ def test_a_copy_ends_if_a_statement_waits_for_its_lock(
     with open_copy(spark, client, ["p"], "wanted") as copy:
         truncation.start()
         wait_until(lambda: server.execute("SELECT 1 FROM pg_locks WHERE NOT granted"))
-        with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*gives way"):
+        with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*releases its locks"):
             copy.rows.collect()
     truncation.join(10)
     assert not truncation.is_alive()

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from support import lake
-from support.job_report import generations
+from support.job_report import JobReport, generations, states
 from support.job_tables import PATIENCE, JobTables, look
 from support.lake_job import LakeJob
 from support.lake_judge import lake_rows
@@ -141,3 +141,26 @@ def test_tables_come_and_go_and_take_the_names_of_others(
         del renamed["day_2"]
         wait_for(renamed)
         wait_until(is_stage_again, PATIENCE, 0.2)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_the_last_rows_of_a_dropped_table_are_not_applied_without_a_column(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The table gets a column and is dropped before the job can look at it."""
+    server.execute(
+        "CREATE TABLE short (id int PRIMARY KEY); INSERT INTO short VALUES (1);"
+        "CREATE PUBLICATION short FOR TABLE short"
+    )
+    job = LakeJob(tmp_path, server, target, publication="short")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        server.execute(
+            "BEGIN; INSERT INTO short VALUES (2); ALTER TABLE short ADD c text;"
+            "INSERT INTO short VALUES (3, 'c'); DROP TABLE short; COMMIT"
+        )
+        last = replicate(once=True)
+        assert JobReport(last).lines("its last changes have the column 'c'")
+        assert states(last) == {"short": "dropped"}
+        assert [tuple(row) for row in spark.table(job.sql_name("short")).collect()] == [(1,)]

@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
+from spark_pgoutput.checkpoint import waits
 from support import lake
 from support.job_folder import job_state
-from support.job_report import JobReport, generations, wait_while_running
+from support.job_report import JobReport, generations, wait_until_live, wait_while_running
 from support.job_tables import PATIENCE, JobTables, look, wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, differences
@@ -46,6 +47,36 @@ def away(folder: Path) -> Iterator[None]:
     finally:
         folder.unlink()
         aside.rename(folder)
+
+
+@pytest.mark.lake
+def test_a_job_with_full_queues_answers_the_server(tmp_path: Path, spark: SparkSession) -> None:
+    with Server(settings={"wal_sender_timeout": "2s"}) as server:
+        server.execute(SETUP)
+        job = LakeJob(tmp_path, server, "delta", publication="p")
+        with job.session(spark) as replicate:
+            running = replicate(queueMemory="4m", queueDisk="64m")
+            report = JobReport(running)
+            wait_until_live(running)
+            copied_as = generations(job)
+            with away(job.tables):
+                for number in range(1, 101):  # a megabyte each
+                    rows = f"generate_series({number * 250}, {number * 250 + 249}) g"
+                    server.execute(
+                        f"INSERT INTO good SELECT g, repeat(md5(g::text), 128) FROM {rows}"
+                    )
+                full = "The queues are full"
+                wait_while_running(running, lambda: report.lines(full), PATIENCE, 0.1)
+                session = server.execute("SELECT active_pid FROM pg_replication_slots")
+                wait_while_running(
+                    running, lambda: full in str(waits(spark, job.checkpoint_url)), PATIENCE, 0.5
+                )
+                time.sleep(6)
+                assert server.execute("SELECT active_pid FROM pg_replication_slots") == session
+            wait_until_equal(spark, job, running, ["good"])
+            assert report.lines("The queues have room again")
+            assert generations(job) == copied_as, report.lines("")
+            running.stop()
 
 
 @pytest.mark.lake
@@ -305,7 +336,7 @@ def test_a_job_waits_while_only_a_standby_that_lags_answers(
             added = look(server)
             server.execute("UPDATE good SET c = 8 WHERE id % 2 = 0")
             wait_until_equal(spark, job, running, ["good", added])
-            assert all(row.result != "differs" for row in verified.result().collect())
+            assert all(row.result != "different" for row in verified.result().collect())
         found = spark_pgoutput.verify(spark, checkpoint=job.checkpoint, timeout=PATIENCE).collect()
         assert {row.result for row in found} == {"equal"}, found
         assert standby.value("SELECT count(*) FROM good") == 1

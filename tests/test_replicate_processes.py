@@ -88,6 +88,14 @@ def test_only_one_process_has_the_slot(
         wait_until_equal(spark, job, first, TABLES)
         assert job_state(job.checkpoint).epoch == 1
 
+        # Nor does it try whether it can write another target.
+        with pytest.raises(PySparkException) as caught:
+            replicate(
+                checkpoint=str(other), target=job.target.replace("shop", "elsewhere"), wait=False
+            )
+        assert caught.value.getCondition() == "PGOUTPUT_SLOT_IN_USE"
+        assert not list(tmp_path.rglob("elsewhere"))
+
         # The same folder is the same job: the later process goes on, and the earlier one ends.
         second = replicate()
         with pytest.raises(PySparkException) as ended:

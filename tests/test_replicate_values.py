@@ -49,7 +49,7 @@ def test_infinite_values_are_what_the_option_says(
         assert first.exit_code == 3
         (failed,) = first.failed()
         assert "public.endless" in failed
-        assert "use the option infinity" in failed
+        assert "set the option infinity to null or clamp" in failed
 
         assert replicate(once=True, types=types, infinity="null").exit_code == 0
         assert rows() == {1: (None, None, [None, DAY], None)}
@@ -99,3 +99,31 @@ def test_a_table_is_copied_when_an_option_gives_a_column_another_type(
         assert field.dataType.simpleString() == "decimal(38,18)"
         assert replicate(once=True, **given).exit_code == 0
         assert generations(job) == now
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_a_table_continues_with_its_queue_after_a_start_with_the_option(
+    target: str, mode: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        "DROP TABLE IF EXISTS late, calm; DROP PUBLICATION IF EXISTS late;"
+        "CREATE TABLE late (id int PRIMARY KEY, d date); INSERT INTO late VALUES (1, '2026-01-31');"
+        "CREATE TABLE calm (LIKE late INCLUDING ALL); INSERT INTO calm TABLE late;"
+        "CREATE PUBLICATION late FOR TABLE late, calm"
+    )
+    job = LakeJob(tmp_path, server, target, publication="late", mode={"late": mode})
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        copied = generations(job)
+        server.execute("INSERT INTO late VALUES (2, 'infinity'), (3, '2026-02-01')")
+        assert replicate(once=True).exit_code == 3
+        server.execute("UPDATE late SET d = '2026-03-01' WHERE id = 2")
+        assert replicate(once=True, infinity="null").exit_code == 0
+        assert generations(job) == copied, "no row of the target had an infinite value"
+        found = spark.table(job.sql_name("late")).select("id", "d").collect()
+    changed = datetime.date(2026, 3, 1)
+    expected = [(1, DAY), (2, changed), (3, datetime.date(2026, 2, 1))]
+    assert sorted(map(tuple, found), key=str) == sorted(
+        expected if mode == "mirror" else [*expected, (2, None)], key=str
+    )

@@ -153,7 +153,7 @@ def test_a_table_that_was_dropped_and_made_again_is_copied(
                 wait_until(lambda: report.lines("Copying public.orders."), TIMEOUT)
                 for table in ("orders", "seats"):
                     make_again(server, table)
-            lake_operations.write(server, "meanwhile")
+            lake_operations.write(server, "during the copy")
             wait_until(lambda: not differences(spark, job, {"orders": "orders"}), TIMEOUT, 1)
             # The job can find the new tables one after the other.
             wait_until(lambda: report.lines("Copied public.seats: "), TIMEOUT)

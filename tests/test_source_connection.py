@@ -27,6 +27,7 @@ SETTINGS = {
     "TimeZone": "UTC",
     "extra_float_digits": "3",
     "bytea_output": "hex",
+    "lc_monetary": "C",
     "search_path": "",
     "quote_all_identifiers": "off",
 }
@@ -37,6 +38,7 @@ OTHERS = {
     "TimeZone": "Asia/Kathmandu",
     "extra_float_digits": "-2",
     "bytea_output": "escape",
+    "lc_monetary": "POSIX",
     "search_path": "information_schema",
     "quote_all_identifiers": "on",
 }

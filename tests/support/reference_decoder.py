@@ -10,7 +10,9 @@ are microseconds since 1970; and binary values are in hexadecimal.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Fields = dict[str, Any]
@@ -371,3 +373,17 @@ MESSAGES: dict[str, Callable[[Reader], Fields]] = {
     "r": rollback_prepared,
     "p": stream_prepare,
 }
+
+
+def rewrite_golden() -> None:
+    """Write the fields of the messages in `golden.jsonl` again, for example with a new one."""
+    file = Path(__file__).parents[1] / "data/golden.jsonl"
+    entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for entry in entries:
+        entry["decoded"] = decode(bytes.fromhex(entry["data"]), entry["in_stream"])
+    text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+    file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite_golden()

@@ -19,7 +19,7 @@ SLOT = "lake_slot"
 
 
 @dataclass(frozen=True)
-class LakeJob:
+class DemoJob:
     """A job that keeps the demo's tables equal.
 
     Parameters

@@ -19,7 +19,7 @@ from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.report import console
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import DELTA_SPARKS, delta_package, has_delta, spark_session
-from spark_pgoutput.demo.slot import Slot, source_errors
+from spark_pgoutput.demo.slot import DemoSlot, source_errors
 from spark_pgoutput.password import ask
 
 _MESSAGES = """\
@@ -74,7 +74,7 @@ def demonstrate_own_server(limit: int) -> None:
             server = stack.enter_context(PostgresServer())
         console.rule("In PostgreSQL: tables, a publication, a slot and some changes")
         _run(workload.CHANGES, server)
-        slot = Slot(
+        slot = DemoSlot(
             server.jdbc_url, workload.SLOT, [workload.PUBLICATION], server.user, server.password
         )
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
@@ -98,7 +98,7 @@ def demonstrate_server(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
         spark = _start_spark(stack, folder, writes_delta=False)
-        if _show_messages(spark, Slot(url, slot, publications, user, password), limit, folder):
+        if _show_messages(spark, DemoSlot(url, slot, publications, user, password), limit, folder):
             console.rule("Changes of tables")
             report.print_code(report.COMMITTED)
             spark.sql(report.COMMITTED)
@@ -112,7 +112,7 @@ def _start_spark(stack: ExitStack, folder: Path, *, writes_delta: bool) -> Spark
         return stack.enter_context(session)
 
 
-def _show_messages(spark: SparkSession, slot: Slot, limit: int, folder: Path) -> bool:
+def _show_messages(spark: SparkSession, slot: DemoSlot, limit: int, folder: Path) -> bool:
     """Read the messages of a slot, and decode them. Return False if there are none."""
     console.rule("From PostgreSQL to Spark: messages")
     code = _MESSAGES.format(
@@ -143,7 +143,7 @@ def _show_messages(spark: SparkSession, slot: Slot, limit: int, folder: Path) ->
     return True
 
 
-def _show_stream(spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path) -> None:
+def _show_stream(spark: SparkSession, slot: DemoSlot, server: PostgresServer, folder: Path) -> None:
     """Copy the changes with a stream that stops and starts again, and rebuild the tables."""
     console.rule("A stream of changes")
     report.print_code(_STREAM, "python")
@@ -162,7 +162,9 @@ def _show_stream(spark: SparkSession, slot: Slot, server: PostgresServer, folder
     _compare(spark, server, "rebuilt")
 
 
-def _copy_changes(spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path) -> None:
+def _copy_changes(
+    spark: SparkSession, slot: DemoSlot, server: PostgresServer, folder: Path
+) -> None:
     """Run the stream once."""
     with _step("The stream is running", "The stream has stopped"), source_errors():
         query = slot.copy_changes(spark, str(folder / "changes"), str(folder / "checkpoint"))
@@ -192,7 +194,7 @@ def _compare(spark: SparkSession, server: PostgresServer, name: str) -> None:
 def _show_lake(spark: SparkSession, server: PostgresServer, folder: Path) -> None:
     """Keep the tables equal in Delta by a job that is killed and started again."""
     console.rule("Tables in Delta, kept equal by one command")
-    job = lake.LakeJob(server, workload.PUBLICATION, folder)
+    job = lake.DemoJob(server, workload.PUBLICATION, folder)
     report.print_code(_REPLICATE.format(packages=delta_package()), "bash")
     console.print()
     for line in job.run(kill_at=lambda line: line.startswith(lake.COPIED)):

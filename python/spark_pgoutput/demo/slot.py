@@ -14,7 +14,7 @@ from spark_pgoutput.demo.errors import DemoError
 
 
 @dataclass(frozen=True)
-class Slot:
+class DemoSlot:
     """A slot, the publications whose changes are read, and the role that reads them."""
 
     url: str

@@ -269,42 +269,53 @@ class FoldersSuite extends AnyFunSuite {
     sources(InSpark).foreach(file => assert(imports(file) == Set.empty, file))
   }
 
+  /** The types outside of other types: each name with each file that has it. */
+  private def types(all: Seq[Path]): Seq[(String, Path)] = {
+    val defined = """(?m)^(?:[a-z]+(?:\[\w+\])? )*(?:class|trait|object|type) (\w+)""".r
+    all.flatMap { file =>
+      defined.findAllMatchIn(Files.readString(file)).map(_.group(1) -> file).toSeq.distinct
+    }
+  }
+
+  test("no two files have a type of one name") {
+    val main = types(files ++ sources(InSpark))
+    val twice = main.groupMap(_._1)(_._2).filter(_._2.size > 1)
+    assert(twice == Map.empty)
+    val names = main.map(_._1).toSet
+    val inTests = types(sources(Paths.get("jvm/src/test/scala")))
+    assert(inTests.filter { case (name, _) => names(name) } == Seq.empty)
+  }
+
   /** Phrases that readers have to read twice, each with a better one. */
   private val dialect: Map[String, String] = Map(
     """anew""" -> "again",
     """of (?:before|now|then)""" -> "earlier, current, at that time",
     """told|tells? (?:if|whether|apart)""" -> "says whether, reports, distinguishes",
-    """gives? way""" -> "releases its locks",
+    """(?:gives?|gave|giving) way""" -> "releases its locks",
     """meanwhile|by now""" -> "during this time, now",
     """the one before""" -> "the previous one",
     """at the most""" -> "at most",
-    """hands? on""" -> "passes on",
+    """(?:hands?|handed) on""" -> "passes on",
     """mends?|mended""" -> "corrects",
     """what (?:came|became|becomes) of""" -> "the result of",
-    """stands? (?:in|at|behind|between|outside|still)""" -> "is in, is at, comes after",
+    """(?:stands?|stood) (?:in|at|behind|between|outside|still)""" -> "is in, is at, comes after",
     """nobody need take""" -> "the caller may ignore"
   )
 
-  /** The comments, the names of tests and the docstrings of a source, or a whole page. */
-  private def prose(file: Path): String = {
-    val text = Files.readString(file)
-    val written = file.toString.split('.').last match {
-      case "scala" => Some("""(?s)/\*.*?\*/|//[^\n]*|\btest\("[^"]*"""".r)
-      case "py"    => Some("(?s)\"\"\".*?\"\"\"|#[^\n]*".r)
-      case _       => None
-    }
-    written.fold(text)(_.findAllIn(text).mkString("\n")).replaceAll("""\s+(?:\*|//|#)?\s*""", " ")
-  }
+  /** A file with blanks for line breaks, the marks of comments, parts of a text, and parts of a Python name. */
+  private def words(file: Path): String =
+    Files.readString(file).replaceAll("""[\s_]+(?:\*|//|#|--)?[\s"+]*""", " ")
 
-  test("comments, docstrings and pages have plain words") {
-    val code = Seq("jvm/src", "python", "tests", "benchmarks").map(Paths.get(_))
-    val pages = Seq("README.md", "CONTRIBUTING.md", "CHANGELOG.md").map(Paths.get(_))
-    val all = code.flatMap(under(_, ".scala", ".py")) ++ pages ++ under(Paths.get("docs"), ".md")
+  test("sources, errors, tests and pages have plain words") {
+    val folders = Seq("jvm/src", "python", "tests", "benchmarks", "examples", "docs")
+    val code = Seq(".scala", ".py", ".json", ".sql", ".yaml", ".md")
+    val beside = Seq("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "build.sbt")
+    val all = folders.map(Paths.get(_)).flatMap(under(_, code: _*)) ++ beside.map(Paths.get(_))
     val itself = Paths.get("jvm/src/test/scala/io/sparkpgoutput/FoldersSuite.scala")
     val patterns = dialect.map { case (phrase, better) => s"(?i)\\b(?:$phrase)\\b".r -> better }
     val bad = for {
       file <- all if file != itself
-      text = prose(file)
+      text = words(file)
       (pattern, better) <- patterns
       found <- pattern.findFirstIn(text)
     } yield s"$file: '$found': write $better"

@@ -8,7 +8,16 @@ import io.sparkpgoutput.protocol.RelationSchema
 
 /** The name of a table, with its schema in PostgreSQL. */
 final case class TableName(namespace: String, name: String) {
-  override def toString: String = s"$namespace.$name"
+
+  /** Both names without quotes. Two tables can share this text: `"a.b".c` and `a."b.c"`. */
+  def plain: String = s"$namespace.$name"
+
+  /** The names are in quotes if one has a point, so no two tables have the same text. */
+  override def toString: String = {
+    def quoted(part: String) = s"\"${part.replace("\"", "\"\"")}\""
+    val isClear = Seq(namespace, name).forall(!_.contains('.')) && !namespace.startsWith("\"")
+    if (isClear) plain else s"${quoted(namespace)}.${quoted(name)}"
+  }
 }
 
 object TableName {
@@ -35,13 +44,17 @@ final case class TablePattern(namespace: String, name: Option[String]) {
 object TablePattern {
 
   /** Returns whether a user means a table: `schema.table`, or `table` for a table of public. */
-  def isOf(key: String, table: TableName): Boolean =
-    key == table.toString ||
-      key == table.name && table.namespace == PublicNamespace ||
-      parse(key).exists {
-        case Seq(TablePattern(namespace, Some(name))) => TableName(namespace, name) == table
-        case _                                        => false
-      }
+  def isOf(key: String, table: TableName): Boolean = meant(key)(table)
+
+  /** All tables that a user can mean by one text: as it is, or in SQL's notation. */
+  def meant(key: String): Set[TableName] = {
+    val points = key.indices.filter(at => key(at) == '.' && at > 0)
+    val plain = points.map(at => TableName(key.substring(0, at), key.substring(at + 1))).toSet
+    plain + TableName(PublicNamespace, key) ++ parse(key).toSeq.flatMap {
+      case Seq(TablePattern(namespace, Some(name))) => Some(TableName(namespace, name))
+      case _                                        => None
+    }
+  }
 
   final private val PublicNamespace = "public"
   private val Part = """"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\s"`.,*]+"""

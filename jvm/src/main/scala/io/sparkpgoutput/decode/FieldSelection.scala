@@ -13,8 +13,8 @@ sealed abstract class FieldSelection {
 
   /** Returns the parts that at least one of both selects. */
   final def and(other: FieldSelection): FieldSelection = (this, other) match {
-    case (Nothing, selected)                => selected
-    case (selected, Nothing)                => selected
+    case (Unused, selected)                 => selected
+    case (selected, Unused)                 => selected
     case (Presence, elements: Elements)     => elements
     case (elements: Elements, Presence)     => elements
     case (Elements(some), Elements(others)) => Elements(some ++ others)
@@ -51,7 +51,7 @@ sealed abstract class FieldSelection {
    * cannot be written to a file or sent to Python.
    */
   final def members(struct: StructType): Seq[(StructField, FieldSelection)] = this match {
-    case Nothing => Nil
+    case Unused => Nil
     case Fields(parts, cells) =>
       val named = struct.flatMap(member => parts.get(member.name).map(member -> _))
       val found = if (cells) named :+ (StructField(CellsName, BinaryType) -> All) else named
@@ -93,8 +93,8 @@ object FieldSelection {
   /** All of it. */
   case object All extends FieldSelection
 
-  /** Nothing, not even whether it is NULL. */
-  case object Nothing extends FieldSelection
+  /** Nothing of it, not even whether it is NULL. */
+  case object Unused extends FieldSelection
 
   /**
    * Selects these members of a struct, or of each struct in an array, and a part of each member.

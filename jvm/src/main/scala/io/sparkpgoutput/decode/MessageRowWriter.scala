@@ -264,7 +264,7 @@ final class StructLayout(struct: StructType, selection: FieldSelection) {
   )
 
   private val structs: Array[StructLayout] = struct.fields.map { member =>
-    val part = selected.get(member.name).fold[FieldSelection](FieldSelection.Nothing)(_._2)
+    val part = selected.get(member.name).fold[FieldSelection](FieldSelection.Unused)(_._2)
     structOf(member.dataType).map(new StructLayout(_, part)).orNull
   }
 

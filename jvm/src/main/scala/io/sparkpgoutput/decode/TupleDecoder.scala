@@ -182,7 +182,7 @@ abstract class TupleDecoder(
 
 object TupleDecoder {
   final private val NoTuple = -1
-  private val Unwanted = new StructLayout(TupleSchema.schema, FieldSelection.Nothing)
+  private val Unwanted = new StructLayout(TupleSchema.schema, FieldSelection.Unused)
 
   /** Returns whether the selected members can be written after all cells have been checked. */
   private def isChecked(members: StructLayout) =

@@ -26,9 +26,9 @@ import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
  * The rules run in this order:
  *
  *  1. [[FuseDecodeAndRow]] makes one expression of a decode and the typed row of its tuple.
- *  1. [[ShareDecodes]] makes several decodes of one message one decode, in a projection below.
- *  1. [[FilterDecodes]] lets a decode drop the messages whose type or table the filter above drops.
- *  1. [[PruneDecodes]] narrows each decode to the fields, and each typed row to the columns, that the query
+ *  2. [[ShareDecodes]] makes several decodes of one message one decode, in a projection below.
+ *  3. [[FilterDecodes]] lets a decode drop the messages whose type or table the filter above drops.
+ *  4. [[PruneDecodes]] narrows each decode to the fields, and each typed row to the columns, that the query
  *     uses.
  *
  * '''What stays the same.''' The values that a query returns. A decode checks the whole message, whatever is left of

@@ -39,7 +39,7 @@ object PruneDecodes {
     if (isConverted) All else Cells
   }
 
-  /** The columns that hold a row, each with the column that was first to hold it. */
+  /** The columns that hold a decoded or typed row, each with the column in which the plan has made this row. */
   private def rowColumns(plan: LogicalPlan): Map[ExprId, RowColumn] = {
     val held = mutable.Map.empty[ExprId, RowColumn]
     plan.foreachUp {

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.protocol
 
+import java.nio.ByteBuffer
+
 /**
  * One of the 19 messages of pgoutput, protocol versions 1 to 4.
  *
@@ -108,4 +110,20 @@ object BeginMessage {
     BigEndian.int64(message, 1 + 8) + PostgresEpoch.Micros
 
   def xid(message: Array[Byte]): Long = BigEndian.uint32(message, 1 + 8 + 8)
+}
+
+/** The fields of a Truncate message: Int32 number of tables; Int8 options; Int32 oid of each table. */
+object TruncateMessage {
+  final private val Head = 1 + 4 + 1
+
+  /** Calls a function for the oid of each table. */
+  def foreachTable(message: Array[Byte])(call: Long => Unit): Unit =
+    (0 until BigEndian.int32(message, 1)).foreach(index =>
+      call(BigEndian.uint32(message, Head + 4 * index))
+    )
+
+  /** A Truncate message of one table, without options. */
+  def of(oid: Long): Array[Byte] =
+    ByteBuffer.allocate(Head + 4).put(MessageType.Tag.Truncate.toByte).putInt(1).put(0.toByte)
+      .putInt(oid.toInt).array
 }

@@ -21,7 +21,10 @@ object PublicationNames {
     Option.when(Names.matches(list) && names.distinct == names)(names)
   }
 
+  /** Writes a name for a user, in quotes only if it needs them. */
+  def one(name: String): String = if (parse(name).contains(Seq(name))) name else format(Seq(name))
+
   /** Writes names so that [[parse]] reads them. */
   def format(names: Seq[String]): String =
-    names.map(name => "\"" + name.replace("\"", "\"\"") + "\"").mkString(",")
+    names.map(SqlIdentifier.quoted).mkString(",")
 }

@@ -4,7 +4,10 @@ package io.sparkpgoutput.source
 object SqlIdentifier {
   def apply(name: String): String =
     if (name.matches("[a-z_][a-z0-9_]*") && !keywords(name)) name
-    else s"\"${name.replace("\"", "\"\"")}\""
+    else quoted(name)
+
+  /** Writes a name in double quotes, also if it does not need them. */
+  def quoted(name: String): String = s"\"${name.replace("\"", "\"\"")}\""
 
   /** The keywords of PostgreSQL 18 that are not unreserved: `src/include/parser/kwlist.h`. */
   private val keywords: Set[String] =

@@ -28,17 +28,25 @@ abstract class Conversion {
     else fromBinary(cells.bytes, cells.from, cells.to, out)
 }
 
-/** Reads values as STRING. It copies text, and prints binary values as the server does. */
-final class StringConversion(printer: Printer) extends Conversion {
+/**
+ * Reads values as STRING. It copies text, and prints binary values as the server does.
+ *
+ * @param length the most characters that a text can have
+ */
+final class StringConversion(printer: Printer, length: Int = Int.MaxValue) extends Conversion {
   private val text = new TextBuffer
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    // A character has one byte at least. Each of its other bytes begins with the bits 10.
+    if (to - from > length && (from until to).count(at => (bytes(at) & 0xc0) != 0x80) > length)
+      throw new InvalidValue(s"has more than $length characters", "use STRING")
     out.write(bytes, from, to - from)
+  }
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     text.clear()
     printer.print(bytes, from, to, text)
-    out.write(text.bytes, 0, text.size)
+    fromText(text.bytes, 0, text.size, out)
   }
 }
 

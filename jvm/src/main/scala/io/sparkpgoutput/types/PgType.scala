@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types
 
-import org.apache.spark.sql.types.{BinaryType, DataType, StringType}
+import org.apache.spark.sql.types.{BinaryType, CharType, DataType, StringType, VarcharType}
 
 import io.sparkpgoutput.protocol.BigEndian
 
@@ -44,8 +44,10 @@ abstract class PgType(val name: String) {
 
   /** Reads values as a Spark type; None if that is not possible. */
   final def to(target: DataType, options: ConversionOptions): Option[Conversion] = target match {
-    case _: StringType => Some(new StringConversion(printer(options)))
-    case other         => conversion(other, options)
+    case _: CharType         => None // Spark adds blanks to the values
+    case VarcharType(length) => Some(new StringConversion(printer(options), length))
+    case _: StringType       => Some(new StringConversion(printer(options)))
+    case other               => conversion(other, options)
   }
 
   /** The Spark type that values have in a VARIANT. */

@@ -73,4 +73,25 @@ class TableNameSuite extends AnyFunSuite {
       "other.*" -> Nil
     ).foreach { case (text, expected) => assert(matched(text) == expected, text) }
   }
+
+  test("no two tables have the same text, and a user can write it") {
+    val tables =
+      Seq("a.b" -> "c", "a" -> "b.c", "a" -> "b", "\"a\"" -> "\"b", "\"a.b" -> "c", "A" -> "b.\"C")
+        .map { case (namespace, name) => TableName(namespace, name) }
+    assert(tables.take(3).map(_.toString) == Seq("\"a.b\".\"c\"", "\"a\".\"b.c\"", "a.b"))
+    assert(tables.map(_.toString).distinct.length == tables.length)
+    for (table <- tables; other <- tables)
+      assert(TablePattern.isOf(table.toString, other) == (table == other), s"$table $other")
+  }
+
+  test("a user can mean several tables by one text") {
+    val orders = TableName("public", "orders")
+    assert(TablePattern.meant("orders") == Set(orders))
+    assert(TablePattern.meant("Orders") == Set(orders, TableName("public", "Orders")))
+    assert(TablePattern.meant("\"Orders\"")(TableName("public", "Orders")))
+    assert(!TablePattern.meant("\"Orders\"")(orders))
+    val same = Set(TableName("a.b", "c"), TableName("a", "b.c"), TableName("public", "a.b.c"))
+    assert(TablePattern.meant("a.b.c") == same)
+    assert(TablePattern.meant(".x") == Set(TableName("public", ".x")))
+  }
 }

@@ -96,11 +96,11 @@ class FieldSelectionSuite extends AnyFunSuite {
   }
 
   test("nothing adds nothing, and leaves no member") {
-    Seq(All, Presence, members("a"), Elements(Set(1)), Cells, Nothing).foreach { part =>
-      assert(Nothing.and(part) == part)
-      assert(part.and(Nothing) == part)
+    Seq(All, Presence, members("a"), Elements(Set(1)), Cells, Unused).foreach { part =>
+      assert(Unused.and(part) == part)
+      assert(part.and(Unused) == part)
     }
-    assert(Nothing.prune(point) == new StructType)
+    assert(Unused.prune(point) == new StructType)
   }
 
   test("all members, and all of each, are all of a struct") {

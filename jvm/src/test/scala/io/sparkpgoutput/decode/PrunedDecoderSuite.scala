@@ -80,7 +80,7 @@ class PrunedDecoderSuite extends PropertySuite {
   }
 
   test("a row has as many fields as are selected, also none") {
-    val none = decoder(FieldSelection.Nothing)
+    val none = decoder(FieldSelection.Unused)
     forAll(messages.any) { message =>
       val row = none.decode(message.bytes, message.context)
       assert(row.numFields == 0)

@@ -15,7 +15,7 @@ import io.sparkpgoutput.protocol.{MessageSchema, TupleSchema}
 object Selections {
 
   val any: Gen[FieldSelection] = Gen.frequency(
-    1 -> Gen.const(FieldSelection.Nothing),
+    1 -> Gen.const(FieldSelection.Unused),
     1 -> Gen.const(FieldSelection.Presence),
     1 -> Gen.const(All),
     3 -> part(StructType(MessageSchema.schema.filter(f => structOf(f.dataType).isDefined))),

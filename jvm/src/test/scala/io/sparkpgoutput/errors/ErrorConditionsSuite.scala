@@ -57,10 +57,21 @@ class ErrorConditionsSuite extends AnyFunSuite {
     // These suites name conditions, and raise none.
     val own =
       Set("ErrorConditionsSuite.scala", "PgOutputExceptionSuite.scala", "TableFailuresSuite.scala")
+    val expectation = """\b(?:assert\b|(?:raised|raises|fails)\().*?(PGOUTPUT_[A-Z_]+)""".r
     val expected = raising.filterNot(file => own(file.getFileName.toString)).flatMap { file =>
-      "PGOUTPUT_[A-Z_]+".r.findAllIn(Files.readString(file))
+      Files.readString(file).linesIterator
+        .filterNot(line => line.contains("!=") || line.contains("not in"))
+        .flatMap(expectation.findFirstMatchIn(_)).map(_.group(1))
     }.toSet
     assert(Errors.templates.keySet.map(ErrorConditions.condition) -- expected == Set.empty)
+  }
+
+  test("a text that tells to run resync has the arguments that the command needs") {
+    Errors.templates.keys.foreach { name =>
+      val text = Errors.lake(name).head.getMessage
+      val commands = "spark-pgoutput resync[^.]*".r.findAllIn(text)
+      assert(commands.forall(_.matches(".*--(checkpoint|target).*")), text)
+    }
   }
 
   test("each text is one line without double spaces, and has an SQLSTATE") {

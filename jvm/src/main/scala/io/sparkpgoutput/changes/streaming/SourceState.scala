@@ -64,7 +64,7 @@ object SourceStateFormat {
    * The fields of a state, in their order. Each method takes a value and returns it: the writer also writes
    * it, and the reader does not evaluate it and returns what it reads. So both follow one description.
    */
-  abstract private class Fields {
+  abstract private class StateFields {
     def byte(value: => Int): Int
     def int(value: => Int): Int
     def long(value: => Long): Long
@@ -120,7 +120,7 @@ object SourceStateFormat {
       list[T](value)(member).headOption
   }
 
-  final private class Writer(out: DataOutputStream) extends Fields {
+  final private class Writer(out: DataOutputStream) extends StateFields {
     override def byte(value: => Int): Int = { out.writeByte(value); value }
     override def int(value: => Int): Int = { out.writeInt(value); value }
     override def long(value: => Long): Long = { out.writeLong(value); value }
@@ -140,7 +140,7 @@ object SourceStateFormat {
     }
   }
 
-  final private class Reader(in: DataInputStream) extends Fields {
+  final private class Reader(in: DataInputStream) extends StateFields {
     override def byte(value: => Int): Int = in.readByte().toInt
     override def int(value: => Int): Int = in.readInt()
     override def long(value: => Long): Long = in.readLong()

@@ -265,9 +265,9 @@ final class StoredCommits(
 
 /**
  * The initial state of a streaming query: the relations and types of each source that are known
- * from earlier messages. Spark reads it in the first micro-batch of a new checkpoint. The messages can go on
- * after the first message of the stream, which Spark does not tell then. So the state has each definition
- * that a table or type had, and [[SourceBatch]] chooses at the first message.
+ * from earlier messages. Spark reads it in the first micro-batch of a new checkpoint. Some of these messages can come
+ * after the first message of the stream, whose position is not known yet. So the state has each definition that a table
+ * or type had, and [[SourceBatch]] chooses one at the first message.
  */
 object InitialState {
   import MessageColumns.{Message, Position, Source}
@@ -302,7 +302,7 @@ object InitialState {
     SchemaMessage.is(row.getAs[Array[Byte]](Message))
   }
 
-  /** The messages that say something else than the message before, of messages in order. */
+  /** Returns the messages that give a table or a type another definition. The rows are in order. */
   private[streaming] def changesOf(rows: Iterator[Row], encoding: TextEncoding): Iterator[Row] = {
     val decoder = new ControlMessageDecoder(encoding)
     var source = Option.empty[Any]

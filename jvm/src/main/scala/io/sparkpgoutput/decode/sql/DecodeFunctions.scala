@@ -119,7 +119,7 @@ case class DecodeError(data: Expression, inStream: Expression, encoding: TextEnc
   override def dataType: DataType = StringType
 
   override def newReader(): MessageFunction = {
-    val decoder = new MessageDecoder(encoding, FieldSelection.Nothing)
+    val decoder = new MessageDecoder(encoding, FieldSelection.Unused)
     decoder.errorOrNull(_, _)
   }
 

@@ -51,23 +51,25 @@ import io.sparkpgoutput.types.ConversionOptions
  * @param options how values are read
  * @param smallCut the most changes that the driver folds by itself
  * @param mixed the last step of a hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
+ * @param mostOld the most bytes of values of the target that the driver has in memory for a direct write
  */
 final class CutApply(
     target: Target,
     repairs: Boolean,
     options: ConversionOptions = ConversionOptions(),
     smallCut: Long = CutApply.SmallCut,
-    mixed: Long => Long = KeyColumn.mixed
+    mixed: Long => Long = KeyColumn.mixed,
+    mostOld: Long = CutApply.MostOld
 ) {
   import CutApply._
 
   /** The limit of a cut that is written directly, because the driver has it in memory. */
   private val direct = CutLimit(SmallBytes, math.min(DirectChanges, smallCut * 10))
 
-  /** The tables whose last cut was written by a query, although its limit was that of direct writes. */
+  /** The tables whose last cut was small enough to be written directly, and was written by a query. */
   private val lastQueried = ConcurrentHashMap.newKeySet[String]
 
-  /** The tables whose next cut can be as large as the user allows, because of the last one. */
+  /** The tables whose next cut has the limit of the user, because the last one was written by a query. */
   private val wide = ConcurrentHashMap.newKeySet[String]
 
   /** Whether small cuts of a table are written directly. */
@@ -76,9 +78,9 @@ final class CutApply(
 
   /**
    * Returns the limit of the next cut of a table. A long queue is written directly in several cuts, because a MERGE
-   * of one large cut takes more CPU than all of them. If such a cut is not written directly, the next one is as large
-   * as possible. The one after it is not, because the queue grows during a MERGE: one large transaction would let all
-   * later changes be written by a MERGE.
+   * of one large cut takes more CPU than all of them. If such a cut was not written directly, the next cut has the
+   * limit of the user. The cut after that has the limit of direct writes again. Otherwise, one large transaction would
+   * make all later cuts large, because the queue grows during a MERGE.
    *
    * @param queue the bytes and the changes of its queue
    * @param most the limit that the user has set
@@ -224,7 +226,7 @@ final class CutApply(
       else
         try {
           look.notDirect.foreach(reason => throw new NotDirect(reason))
-          val direct = new DirectWrite(batch, rows, look.schema, mixed)
+          val direct = new DirectWrite(batch, rows, look.schema, mixed, mostOld)
           commitWrite(batch, session)(TargetWrite.Direct(direct.plan))
           WrittenCut(direct.repaired, None)
         } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }
@@ -280,6 +282,12 @@ object CutApply {
 
   /** The most changes of a cut that is written directly. */
   final private val DirectChanges = 100000L
+
+  /**
+   * The most bytes of old values that a direct write puts into the new images of rows. By default, four tables are
+   * committed at the same time. So these values take a fifth of a heap of 1 GB, beside four times [[SmallBytes]].
+   */
+  final private val MostOld = 48L << 20
 
   /**
    * A small cut has few rows to shuffle, so adaptive execution would only make jobs of its stages. With a
@@ -384,11 +392,11 @@ final class TableBatch(
     )
   }
 
-  /** The rows of the target before the cut. None after a TRUNCATE, because then they do not count, unless they stay. */
+  /** The rows of the target before the cut. None if a TRUNCATE of the cut removes them. */
   def base: Option[DataFrame] =
     Option.when(format.keepsRows || statistics.truncated.isEmpty)(current)
 
-  /** The rows of the target before the cut that live. */
+  /** The rows of [[base]] that the server has: without marked rows, and without versions that have ended. */
   def living: Option[DataFrame] =
     base.map(rows => table.endLsn.fold(rows)(name => rows.where(col(name).isNull)))
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pgoutput.LocalRows
-import org.apache.spark.sql.types.{ByteType, IntegerType, ShortType, StructField, StructType}
+import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.direct._
@@ -22,12 +22,14 @@ import io.sparkpgoutput.lake.target.TargetError
  * @param found the rows of the fold
  * @param target the columns of the table
  * @param mixed the last step of a hash of a key
+ * @param mostOld the most bytes of values of the target that are in memory
  */
 final class DirectWrite(
     batch: TableBatch,
     found: IndexedSeq[InternalRow],
     target: StructType,
-    mixed: Long => Long
+    mixed: Long => Long,
+    mostOld: Long
 ) {
   import batch.format.{hasVersions, key, unsent}
 
@@ -141,7 +143,7 @@ final class DirectWrite(
         rowsAt(found, Seq(deleted)).collect { case (place, row) if !row.isNullAt(0) => place }.toSet
       }
 
-    /** Whether the target has a row that lives. */
+    /** Whether the target has a row with the key that is not marked. */
     private def lives(index: Int) = places(index) != null && !marked(places(index))
 
     def change: DirectChange = {
@@ -181,28 +183,41 @@ final class DirectWrite(
     private def isLacking(row: InternalRow, ordinal: Int) =
       isUnsent(row, ordinal) && position(row, bornAt).isEmpty
 
-    /** Reads some columns of rows of the target. */
+    /** The bytes of all values of the target that this plan has read. */
+    private var oldBytes = 0L
+
+    /** Reads some columns of rows of the target, and each file only up to the last of these rows. */
     private def rowsAt(wanted: Seq[RowPlace], columns: Seq[Int]): Map[RowPlace, InternalRow] = {
       val read = mutable.Map.empty[RowPlace, InternalRow]
-      val types = columns.map(table.schema(_).dataType)
+      val types = columns.map(table.schema(_).dataType).toIndexedSeq
       wanted.groupBy(_.file).foreach { case (file, places) =>
-        val positions = places.map(_.position).sorted.iterator
         val found = table.read(file, columns)
-        var next = if (positions.hasNext) positions.next() else -1L
-        var position = 0L
-        while (found.hasNext) {
-          val row = found.next()
-          if (position == next) {
-            val values = types.indices.map(at =>
-              InternalRow.copyValue(DirectTable.value(row, at, types(at)))
-            )
-            read(RowPlace(file, position)) = InternalRow.fromSeq(values)
-            next = if (positions.hasNext) positions.next() else -1L
+        try {
+          var next = 0L
+          places.sortBy(_.position).foreach { place =>
+            while (next < place.position && found.hasNext) { found.next(); next += 1 }
+            if (found.hasNext) { read(place) = copied(found.next(), types); next += 1 }
           }
-          position += 1
-        }
+        } finally DirectTable.close(found)
       }
       read.toMap
+    }
+
+    /**
+     * Copies a row of the target. The limit of a cut does not count these values, because the changes do not
+     * have them.
+     */
+    private def copied(row: InternalRow, types: IndexedSeq[DataType]): InternalRow = {
+      val values = types.indices.map { at =>
+        val value = InternalRow.copyValue(DirectTable.value(row, at, types(at)))
+        oldBytes += DirectTable.bytes(value, types(at))
+        value
+      }
+      if (oldBytes > mostOld)
+        throw new NotDirect(
+          s"the changes need more than ${mostOld >> 20} MB of values that only the target has"
+        )
+      InternalRow.fromSeq(values)
     }
 
     /** The numbers of the keys under which the target has values that rows with other keys need. */

@@ -11,6 +11,7 @@ import scala.util.Using
 
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.source.PublicationNames
 
 /**
  * The columns of a table whose values the options keep from the target.
@@ -105,6 +106,13 @@ final case class ColumnHiding(
       )
     }
   }
+}
+
+object ColumnHiding {
+
+  /** The option that leaves out a column, as a user writes it. */
+  def exclusion(table: TableName, column: String): String =
+    s"excludeColumns.$table=${PublicationNames.one(column)}"
 }
 
 /** The secret key of hashes. It is never shown: its text has only its fingerprint. */

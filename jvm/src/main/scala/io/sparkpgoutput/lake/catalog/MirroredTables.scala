@@ -12,7 +12,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.connection.{ServerConnection, SqlState}
 import io.sparkpgoutput.source.table.CatalogTypes
 import io.sparkpgoutput.types.registry.TypeRegistry
 import io.sparkpgoutput.types.{ConversionOptions, PgType}
@@ -58,7 +58,7 @@ final case class MirroredTable(
   /** The columns by which rows of the target are found. Rows of a history are only added. */
   def targetKey: Seq[String] = if (isHistory) Nil else source.key
 
-  /** This definition for each table of the target that has the table: a mirror, a history, or both. */
+  /** This definition for each table of the target that the job writes for the table: a mirror, a history, or both. */
   def parts: Seq[MirroredTable] = mode.parts.zip(mode.targets(target)).map { case (part, name) =>
     copy(mode = part, target = name)
   }
@@ -108,7 +108,7 @@ object TableMode {
 
   /**
    * The rows that the server's table has, and those that it has had, which are marked as deleted. Both columns are
-   * NULL in a row that lives. The rows must have a key.
+   * NULL in a row that the server has. The rows must have a key.
    */
   case object Marking extends TableMode(Mirror.name) {
 
@@ -302,7 +302,9 @@ object MirroredTables {
   def unusedTypes(sources: Seq[SourceTable], types: Map[String, String]): Seq[LakeException] = {
     val columns = sources.flatMap(source => source.columns.map(source -> _))
     val unused = types.keySet -- columns.flatMap { case (source, column) => names(source, column) }
-    unused.toSeq.sorted.map(noColumn)
+    unused.toSeq.sorted.map(name =>
+      new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_COLUMN", "column" -> name)
+    )
   }
 
   /**
@@ -334,15 +336,19 @@ object MirroredTables {
       connection: ServerConnection,
       pgTypes: Map[String, String]
   ): Seq[(Long, String)] = {
-    val names = pgTypes.keys.filterNot(_.contains('(')).toArray // a modifier would be ignored
+    val names = pgTypes.keys.filterNot(_.contains('(')).toSeq // a modifier would be ignored
+    def found(names: Seq[String]) = connection.unless(NoType)(connection.query(
+      "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
+        "WHERE to_regtype(name) IS NOT NULL",
+      names.toArray
+    )(row => row.getLong("oid") -> row.getString("name")))
     if (names.isEmpty) Nil
-    else
-      connection.query(
-        "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
-          "WHERE to_regtype(name) IS NOT NULL",
-        names
-      )(row => row.getLong("oid") -> row.getString("name"))
+    else found(names).getOrElse(names.flatMap(name => found(Seq(name)).getOrElse(Nil)))
   }
+
+  /** What the server says of a name that cannot be one of a type, such as `timestamp with timezone`. */
+  private val NoType =
+    Set(SqlState.SyntaxError, SqlState.UndefinedObject, SqlState.InvalidSchemaName)
 
   /**
    * Returns the tables with the Spark types of their columns: those that PostgreSQL's types have by
@@ -386,7 +392,7 @@ object MirroredTables {
 
   /** The names under which the user can give a type for a column, the strongest one first. */
   private def names(source: SourceTable, column: TableColumn) =
-    Seq(s"${source.name}.${column.name}", column.name)
+    Seq(s"${source.name}.${column.name}", s"${source.name.plain}.${column.name}", column.name)
 
   /** @param chosen the name of an option and the DDL of the type that it gives */
   private def field(
@@ -402,9 +408,30 @@ object MirroredTables {
       val wanted = parse(option, ddl)
       val isOpaque = wanted.isInstanceOf[ArrayType] && catalog.isOpaqueArray(column.typeId)
       if (isOpaque || pgType.to(wanted, ConversionOptions()).isEmpty)
-        throw notReadable(source, column, pgType, modifier, wanted, option)
-      if (source.key.contains(column.name) && !isExact(pgType, modifier, wanted))
-        throw inexactKey(source, column, pgType, modifier, wanted, option)
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.UNREADABLE_TYPE",
+          "option" -> option,
+          "type" -> wanted.sql,
+          "column" -> column.name,
+          "table" -> source.name,
+          "pgType" -> pgType.describe(modifier),
+          "possible" -> possible(pgType, modifier)
+        )
+      // Without a key, rows are found by all of their values. Equal numbers are then counted as equal rows.
+      val isPart = source.key.isEmpty && source.identity == ReplicaIdentity.Full
+      if (
+        source.key.contains(column.name) && !isExact(pgType, modifier, wanted) ||
+        isPart && isCollated(wanted)
+      )
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.INEXACT_KEY",
+          "option" -> option,
+          "type" -> wanted.sql,
+          "column" -> column.name,
+          "table" -> source.name,
+          "pgType" -> pgType.describe(modifier),
+          "possible" -> possible(pgType, modifier)
+        )
       wanted
     }
     val described = catalog.describe(column.typeId, modifier)
@@ -418,12 +445,16 @@ object MirroredTables {
    */
   private def isExact(pgType: PgType, modifier: Int, wanted: DataType): Boolean =
     wanted == pgType.sparkType(modifier) || parts(wanted).forall {
-      case FloatType                   => pgType.name == "int2"
-      case DoubleType                  => Set("int2", "int4", "float4")(pgType.name)
-      case StringType | VarcharType(_) => true
-      case _: StringType               => false // blanks at the end or a collation make texts equal
-      case _                           => true
+      case FloatType  => pgType.name == "int2"
+      case DoubleType => Set("int2", "int4", "float4")(pgType.name)
+      case other      => !isCollated(other)
     }
+
+  /** Returns whether a collation makes different texts equal. */
+  private def isCollated(wanted: DataType): Boolean = parts(wanted).exists {
+    case StringType | VarcharType(_) => false
+    case other                       => other.isInstanceOf[StringType]
+  }
 
   private def parts(dataType: DataType): Seq[DataType] = dataType match {
     case ArrayType(element, _) => parts(element)
@@ -441,43 +472,6 @@ object MirroredTables {
           "type" -> ddl
         )
     }
-
-  private def noColumn(name: String): LakeException =
-    new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_COLUMN", "column" -> name)
-
-  private def inexactKey(
-      source: SourceTable,
-      column: TableColumn,
-      pgType: PgType,
-      modifier: Int,
-      wanted: DataType,
-      option: String
-  ): LakeException = new LakeException(
-    "PGOUTPUT_REPLICATE_OPTION.INEXACT_KEY",
-    "option" -> option,
-    "type" -> wanted.sql,
-    "column" -> column.name,
-    "table" -> source.name,
-    "pgType" -> pgType.describe(modifier),
-    "possible" -> possible(pgType, modifier)
-  )
-
-  private def notReadable(
-      source: SourceTable,
-      column: TableColumn,
-      pgType: PgType,
-      modifier: Int,
-      wanted: DataType,
-      option: String
-  ): LakeException = new LakeException(
-    "PGOUTPUT_REPLICATE_OPTION.UNREADABLE_TYPE",
-    "option" -> option,
-    "type" -> wanted.sql,
-    "column" -> column.name,
-    "table" -> source.name,
-    "pgType" -> pgType.describe(modifier),
-    "possible" -> possible(pgType, modifier)
-  )
 
   private def possible(pgType: PgType, modifier: Int) =
     Seq(pgType.sparkType(modifier).sql, StringType.sql).distinct.mkString(" or ")

@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.catalog
 import java.sql.ResultSet
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.source.SqlIdentifier
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.slot.SlotChecks
 import io.sparkpgoutput.source.table.PublishedRelations
@@ -48,7 +49,7 @@ object PublishedTables {
       partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
     val columns = tableColumns(connection, oids, publications, version)
     val missing = missingColumns(connection, leaves.values.flatten.map(_.oid).toSeq)
-    val keys = TableKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
+    val keys = IndexKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
     def keyOf(oid: Long, identity: ReplicaIdentity) =
       keys.get(oid).fold(Seq.empty[String])(_.of(identity))
     published.groupBy(_.oid).toSeq.map { case (oid, sent) =>
@@ -276,7 +277,7 @@ object PublishedTables {
 
 /** Names in SQL that runs on the server. They are always quoted, because a name can be a key word. */
 object QuotedName {
-  def apply(name: String): String = s"\"${name.replace("\"", "\"\"")}\""
+  def apply(name: String): String = SqlIdentifier.quoted(name)
 
   def apply(table: TableName): String = s"${apply(table.namespace)}.${apply(table.name)}"
 }

@@ -34,7 +34,7 @@ object ServerReadiness {
       policies(connection, role, tables) ++
       notLogged(connection, tables) ++
       hashedKeys(connection, tables)
-    val keys = TableKeys.read(connection, tables.map(_.oid))
+    val keys = IndexKeys.read(connection, tables.map(_.oid))
     val generated = generatedColumns(connection, tables)
     val version = connection.majorVersion
     val ofTables = tables.flatMap { table =>
@@ -295,7 +295,7 @@ object ServerReadiness {
     if (table.identity == ReplicaIdentity.Full) notFull(table).map { leaf =>
       s"The table $root has REPLICA IDENTITY FULL, but its partition does not: ${full(leaf.name)}"
     }
-    else if (key.isEmpty) TableKeys.withIdentity(table.leaves).headOption.map { leaf =>
+    else if (key.isEmpty) IndexKeys.withIdentity(table.leaves).headOption.map { leaf =>
       val columns = leaf.key.map(SqlIdentifier(_)).mkString(", ")
       val how = if (leaf.identity == ReplicaIdentity.Full) "the whole row" else s"($columns)"
       val all = (table.name +: notFull(table).map(_.name)).map(full).mkString(" ")
@@ -305,7 +305,7 @@ object ServerReadiness {
       s"The partition ${shown(leaf.name)} identifies rows by $how, and its table $root has no key, so that " +
         s"its updates and deletes cannot be applied: $primary$all"
     }.toSeq
-    else TableKeys.otherLeaves(table.leaves, key).map { leaf =>
+    else IndexKeys.otherLeaves(table.leaves, key).map { leaf =>
       s"The partition ${shown(leaf.name)} identifies rows by (${leaf.key.mkString(", ")}), and its table " +
         s"$root by (${key.mkString(", ")}): ${full(leaf.name)}"
     }
@@ -336,12 +336,12 @@ object ServerReadiness {
     val publishes = isGenerated && version >= PublishedRelations.FirstWithGeneratedColumns
     Option.when(unsent.nonEmpty && (there.nonEmpty || isGenerated) && (!isFull || publishes)) {
       val named = unsent.map(SqlIdentifier(_)).mkString(", ")
-      val mended =
+      val remedy =
         if (publishes)
           s"ALTER PUBLICATION ${SqlIdentifier(of(table, publications).head.name)} " +
             "SET (publish_generated_columns = stored);"
         else full(table.name)
-      s"The publications do not send the columns $named of the key of ${shown(table.name)}: $mended"
+      s"The publications do not send the columns $named of the key of ${shown(table.name)}: $remedy"
     }.toSeq
   }
 

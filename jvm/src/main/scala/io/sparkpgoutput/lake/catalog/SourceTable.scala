@@ -147,9 +147,11 @@ object ReplicaIdentity {
   case object Default extends ReplicaIdentity('d')
   case object Index extends ReplicaIdentity('i')
   case object Full extends ReplicaIdentity('f')
-  case object Nothing extends ReplicaIdentity('n')
 
-  val all: Seq[ReplicaIdentity] = Seq(Default, Index, Full, Nothing)
+  /** REPLICA IDENTITY NOTHING. `Nothing` is a type of Scala. */
+  case object NoColumns extends ReplicaIdentity('n')
+
+  val all: Seq[ReplicaIdentity] = Seq(Default, Index, Full, NoColumns)
 
   def of(code: Char): ReplicaIdentity =
     all.find(_.code == code).getOrElse(
@@ -165,7 +167,7 @@ object ReplicaIdentity {
  *   whether the primary key is not deferrable. A deferrable one is no replica identity.
  * @param identity the columns of the index that REPLICA IDENTITY USING INDEX names
  */
-final private case class TableKeys(
+final private case class IndexKeys(
     primary: Seq[String],
     isImmediate: Boolean,
     identity: Seq[String]
@@ -173,14 +175,14 @@ final private case class TableKeys(
 
   /** The key that changes can be applied by. */
   def of(replicaIdentity: ReplicaIdentity): Seq[String] = replicaIdentity match {
-    case ReplicaIdentity.Default => if (isImmediate) primary else Nil
-    case ReplicaIdentity.Index   => identity
-    case ReplicaIdentity.Full    => primary
-    case ReplicaIdentity.Nothing => Nil
+    case ReplicaIdentity.Default   => if (isImmediate) primary else Nil
+    case ReplicaIdentity.Index     => identity
+    case ReplicaIdentity.Full      => primary
+    case ReplicaIdentity.NoColumns => Nil
   }
 }
 
-private object TableKeys {
+private object IndexKeys {
 
   /**
    * Returns the partitions that identify rows by other columns than their root. For an old row, the server
@@ -199,7 +201,7 @@ private object TableKeys {
     leaves.filter(leaf => leaf.identity == ReplicaIdentity.Full || leaf.key.nonEmpty)
 
   /** Reads the keys of tables by their oids. */
-  def read(connection: ServerConnection, tables: Seq[Long]): Map[Long, TableKeys] =
+  def read(connection: ServerConnection, tables: Seq[Long]): Map[Long, IndexKeys] =
     connection
       .query(
         """SELECT i.indrelid::bigint AS oid, i.indisprimary, i.indimmediate, i.indisreplident, a.attname
@@ -220,7 +222,7 @@ private object TableKeys {
       .groupMap(_._1)(_._2)
       .map { case (oid, columns) =>
         val primary = columns.filter(_.ofPrimary)
-        oid -> TableKeys(
+        oid -> IndexKeys(
           primary.map(_.name),
           primary.forall(_.isImmediate),
           columns.filter(_.ofIdentity).map(_.name)

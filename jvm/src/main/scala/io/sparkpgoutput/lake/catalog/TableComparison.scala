@@ -61,11 +61,15 @@ object TableComparison {
       now: SourceTable,
       taken: Set[String]
   ): Either[String, Seq[TableChange]] = {
-    val columns = new Columns(kept, now, taken ++ kept.columns.map(_.name))
+    val columns = new ColumnComparison(kept, now, taken ++ kept.columns.map(_.name))
     reasons(kept, now, columns).nextOption().toLeft(columns.changes ++ partitionChanges(kept, now))
   }
 
-  private def reasons(kept: SourceTable, now: SourceTable, columns: Columns): Iterator[String] =
+  private def reasons(
+      kept: SourceTable,
+      now: SourceTable,
+      columns: ColumnComparison
+  ): Iterator[String] =
     Iterator[() => Option[String]](
       () => Option.when(kept.oid != now.oid)("It was dropped, and made again."),
       () =>
@@ -132,12 +136,15 @@ object TableComparison {
   /** A partition whose replica identity has other columns than that of its root. */
   private def otherKey(now: SourceTable): Option[String] =
     if (now.identity == ReplicaIdentity.Full) None
-    else if (now.key.isEmpty) TableKeys.withIdentity(now.leaves).headOption.map { leaf =>
+    else if (now.key.isEmpty) IndexKeys.withIdentity(now.leaves).headOption.map { leaf =>
+      val alter = s"ALTER TABLE ${QuotedName(now.name)}"
+      val primary =
+        if (leaf.identity == ReplicaIdentity.Full) ""
+        else s"$alter ADD PRIMARY KEY (${leaf.key.map(QuotedName(_)).mkString(", ")}), or "
       s"The partition ${leaf.name} has a replica identity, and its root has no key, so that old rows cannot " +
-        s"be found. Run ALTER TABLE ${QuotedName(now.name)} ADD PRIMARY KEY, or ALTER TABLE … REPLICA " +
-        "IDENTITY FULL for it and all of its partitions."
+        s"be found. Run $primary$alter REPLICA IDENTITY FULL and the same for each of its partitions."
     }
-    else TableKeys.otherLeaves(now.leaves, now.key).headOption.map { leaf =>
+    else IndexKeys.otherLeaves(now.leaves, now.key).headOption.map { leaf =>
       s"The partition ${leaf.name} identifies rows by (${leaf.key.mkString(", ")}) and no longer by the key " +
         s"(${now.key.mkString(", ")}) of its root, so that old rows cannot be found. Run ALTER TABLE " +
         s"${QuotedName(leaf.name)} REPLICA IDENTITY FULL."
@@ -157,7 +164,7 @@ object TableComparison {
   }
 
   /** Compares the columns by their numbers. */
-  final private class Columns(kept: SourceTable, now: SourceTable, taken: Set[String]) {
+  final private class ColumnComparison(kept: SourceTable, now: SourceTable, taken: Set[String]) {
     private val before = kept.columns.map(column => column.number -> column).toMap
     private val after = now.columns.map(column => column.number -> column).toMap
     private val both =

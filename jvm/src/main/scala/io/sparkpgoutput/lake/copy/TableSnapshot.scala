@@ -126,7 +126,7 @@ private object TableSnapshot {
         // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this
         // connection.
         CopySession.limitWaits(watcher, SecondsToLock)
-        val source = CopySession.givingWay(kept.name) {
+        val source = CopySession.interruptible(kept.name) {
           val version = watcher.majorVersion
           sameTable(
             kept,
@@ -334,21 +334,21 @@ private object CopySession {
    *   renamed
    */
   def lock(connection: ServerConnection, from: String, table: TableName): Unit =
-    try givingWay(table)(connection.query(s"SELECT FROM $from LIMIT 0")(_ => ())): Unit
+    try interruptible(table)(connection.query(s"SELECT FROM $from LIMIT 0")(_ => ())): Unit
     catch {
       case error: SQLException if isMissing(error.getSQLState) =>
         throw TableError.changed(table, s"The server has no $from any more.")
     }
 
   /** @throws LakeException if the wait for a lock takes longer than its limit */
-  def givingWay[T](table: TableName)(body: => T): T =
+  def interruptible[T](table: TableName)(body: => T): T =
     try body
     catch {
       case error: SQLException if error.getSQLState == SqlState.LockNotAvailable =>
         throw interrupted(
           table,
-          "another session waits for a lock of the table, for example to truncate it, and the copy " +
-            "gives way to this session."
+          "another session waits for a lock of the table, for example to truncate it, so the " +
+            "copy releases its locks."
         )
     }
 

@@ -37,9 +37,6 @@ object JobCommand {
   /** Replaces the rows of the target by those of the snapshot, and reports [[JobCore.copied]]. */
   final case class CommitCopy(oid: Long) extends JobCommand
 
-  case object PauseReading extends JobCommand
-  case object ResumeReading extends JobCommand
-
   /** A table has failed, and the option `onTableError` says that the job ends then. */
   final case class EndJob(oid: Long, reason: String) extends JobCommand
 }

@@ -39,13 +39,14 @@ import io.sparkpgoutput.protocol.Lsn
  * So the server keeps the WAL from there on, and the table continues without a copy when the cause of its
  * error is gone. Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk
  * for queues is full, the state says that the table needs a copy. When that is durable, the queue is dropped.
+ * The same holds for a table that waits, for example for its folder in the store, while others are committed.
  * A table whose copy has failed loses its queue at once. A table without a queue holds back nothing, and must be
  * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
  *
  * '''What a full disk stops.''' Reading pauses for all tables until there is room. The largest queue of a failed
  * table is dropped, or else that of a table that is copied. If no queue has a whole transaction, so that no
- * commit can make room, the queue of a live table is dropped. A table that waits, for example for a store that
- * is away, stays live: it holds back WAL without a limit.
+ * commit can make room, the queue of a live table is dropped. While all tables wait, for example for a store
+ * that is away, they stay live: they hold back WAL without a limit.
  *
  * '''Why a cut is right.''' A cut is the first part of a queue, and ends at or below the read LSN, so it has
  * whole transactions. The cuts of a table are committed one after the other, and each commit compares the
@@ -62,8 +63,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     extends JobMemory(start, begin) {
   import JobCore._
 
-  private var isPaused = false
-  private var isFull = false
+  /** Whether the queues have no room in memory and on the local disk, so that nothing can be read. */
+  var isFull: Boolean = false
   private var isStopping = false
 
   /** The names in the target that tables get, by the oids of the tables. */
@@ -76,6 +77,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   current.tables.values.foreach { table =>
     val work = new TableWork
     works(table.oid) = work
+    work.failedSince = Some(table.status).collect { case Failed(_, since, _, _) => since }
     // At once, because a table that is excluded has no errors any more.
     if (settings.excludes(table.name)) {
       if (!table.isLeft) put(table.copy(status = Excluded))
@@ -109,9 +111,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   /** Each transaction with a commit LSN below an LSN is whole in the queues. */
   def read(lsn: Long): Unit = readLsn = Lsn.max(readLsn, lsn)
-
-  /** The local disk is full, or has room again. */
-  def diskFull(full: Boolean): Unit = isFull = full
 
   // What the appliers report.
 
@@ -257,12 +256,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       case kind =>
         val isLasting = kind != TableFailure.Passing
         if (!isLasting) work.retries(text, now) else work.waiting = None
-        val since = table.status match {
-          case Failed(_, since, _, _) => since
-          case _                      => Instant.ofEpochMilli(now)
-        }
         val needsCopy = wasCopying || (kind == TableFailure.Changed && settings.copiesChanged)
-        change(oid)(_.copy(status = Failed(reason, since, needsCopy, isLasting)))
+        change(oid)(_.copy(status = Failed(reason, work.fails(now), needsCopy, isLasting)))
         endIfAsked(oid, reason)
         write(): Unit
     }
@@ -311,6 +306,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     if (work.phase == Phase.Idle) {
       change(table.oid)(_.copy(status = leftStatus(table.oid)))
       work.waiting = None
+      work.failedSince = None
       work.phase = Phase.Dropping(write())
     } else work.leaving = Some(0)
   }
@@ -351,7 +347,10 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
           case _ => ()
         }
       case Some(table) if table.isFailed && work.isNews => work.notBefore = now
-      case _                                            => ()
+      case Some(table) if !table.needsCopy && work.followed.contains(found.fingerprint) =>
+        // The definition is the same, so only later transactions can have removed rows without a message.
+        change(found.oid)(_.seenAt(found.table.source.horizon))
+      case _ => ()
     }
   }
 
@@ -360,7 +359,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     works(oid).isRefused = true
     works(oid).waiting = None
     change(oid)(_.copy(status =
-      Failed(problem, Instant.ofEpochMilli(now), needsCopy = true, isLasting = true)
+      Failed(problem, works(oid).fails(now), needsCopy = true, isLasting = true)
     ))
     endIfAsked(oid, problem)
     write(): Unit
@@ -471,23 +470,22 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }
 
   /**
-   * Limits the WAL of failed tables. If the disk is full, reading pauses until there is room. Tables that apply
+   * Limits the WAL of tables that do not advance while others do. If the disk is full, reading pauses until there is room. Tables that apply
    * what they have make room, and so does the table that loses its queue (see the head).
    */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>
       val work = works(table.oid)
-      if (table.isFailed && !table.needsCopy && work.phase == Phase.Idle) {
+      // A table that waits for its store or its rights, while others get what they need, waits for itself.
+      def waitsAlone = table.status == Live && work.waiting.nonEmpty &&
+        works.values.exists(_.lastCommit > work.waitingSince)
+      if ((table.isFailed || waitsAlone) && !table.needsCopy && work.phase == Phase.Idle) {
         val held = readLsn - work.queue.flatMap(_.position).getOrElse(readLsn)
         if (held > settings.maxHeldWal)
           giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
       }
     }
     if (isFull && !isGiving) giveUpOne()
-    if (isFull != isPaused) {
-      isPaused = isFull
-      commands += (if (isFull) PauseReading else ResumeReading)
-    }
   }
 
   /** Whether a queue is given up. There is room again when the command that drops it has run. */
@@ -506,11 +504,15 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     work.losing = None
     work.lost += 1
     work.notBefore = now + TableWork.FirstRetry
-    val since = Instant.ofEpochMilli(now)
     change(oid)(_.copy(status =
       if (work.lost < TableWork.MostCopies) Copying(DiskFull)
       else
-        Failed(s"$DiskFull Raise the option queueDisk.", since, needsCopy = true, isLasting = true)
+        Failed(
+          s"$DiskFull Raise the option queueDisk.",
+          work.fails(now),
+          needsCopy = true,
+          isLasting = true
+        )
     ))
     write(): Unit
   }

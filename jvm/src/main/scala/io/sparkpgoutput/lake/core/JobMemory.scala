@@ -175,12 +175,10 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
     val work = works(table.oid)
     for (reason <- work.waiting if work.phase == Phase.Idle && work.waitingSince <= since) {
-      val begun = table.status match {
-        case Failed(_, begun, _, _) => begun
-        case _                      => Instant.ofEpochMilli(now)
-      }
       work.waiting = None
-      change(table.oid)(_.copy(status = Failed(reason, begun, table.needsCopy, isLasting = true)))
+      change(table.oid)(_.copy(status =
+        Failed(reason, work.fails(now), table.needsCopy, isLasting = true)
+      ))
     }
   }
 
@@ -328,8 +326,18 @@ final private class TableWork {
   /** Returns whether the definition or the rights have changed since the last begin of a commit. */
   def isNews: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
 
+  /** When the table has failed first since its last commit or copy. */
+  var failedSince = Option.empty[Instant]
+
+  /** Notes that the table fails. Returns since when it has failed. */
+  def fails(now: Long): Instant = {
+    failedSince = failedSince.orElse(Some(Instant.ofEpochMilli(now)))
+    failedSince.get
+  }
+
   def succeeded(now: Long): Unit = {
     lastCommit = now
+    failedSince = None
     failures = 0
     waiting = None
     notBefore = now

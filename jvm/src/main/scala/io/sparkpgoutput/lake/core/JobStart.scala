@@ -4,6 +4,7 @@ import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.SlotChecks
+import io.sparkpgoutput.types.InfinityMode
 import io.sparkpgoutput.types.registry.BuiltInTypes
 
 /**
@@ -105,15 +106,20 @@ object JobStart {
       }
   }
 
-  /** Old and new rows must have values by the same options. */
+  /**
+   * Old and new rows must have values by the same options. With the option `infinity` = `error`, no row of the target
+   * has an infinite value, so another value of the option does not matter to old rows.
+   */
   private def reread(fresh: JobState, kept: JobState, table: TableState): TableState = {
     def has(types: String*) = table.table.source.columns.exists(column =>
       // A user-defined type can contain any other type.
       BuiltInTypes.byOid.get(column.readType).forall(found => types.exists(found.name.contains))
     )
     val changed =
-      if (fresh.infinity != kept.infinity && has("date", "timestamp", "tsrange", "tstzrange"))
-        Some("infinity")
+      if (
+        fresh.infinity != kept.infinity && kept.infinity != InfinityMode.Error.name &&
+        has("date", "timestamp", "tsrange", "tstzrange")
+      ) Some("infinity")
       else if (fresh.moneyScale != kept.moneyScale && has("money")) Some("moneyScale")
       else None
     changed.filter(_ => !table.needsCopy && !table.isLeft).fold(table)(option =>
@@ -158,7 +164,7 @@ object JobStart {
     if (!found.isInRecovery) SlotChecks.walEnd(kept.slot, has, found.flush)
   }
 
-  /** A table that the server does not have any more is forgotten when the target does not have its rows, either. */
+  /** The job forgets a dropped table as soon as the target does not have the table, either. */
   private def isForgotten(found: FoundJob, table: TableState) =
     table.status == Dropped && !found.marks.exists(_.oid == table.oid)
 

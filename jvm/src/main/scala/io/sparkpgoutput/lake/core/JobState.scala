@@ -92,7 +92,7 @@ final case class TableState(
   def name: TableName = table.source.name
   def target: String = table.target
 
-  /** This table for each table of the target that has it. */
+  /** This state for each table of the target that the job writes for the table: a mirror, a history, or both. */
   def parts: Seq[TableState] = table.parts.map(part => copy(table = part))
 
   /** No table of the target has a transaction at this LSN or above. */
@@ -118,7 +118,11 @@ final case class TableState(
 
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 
-  /** The names of all columns that the table has had since the copy. */
+  /** The table, after the catalog was read again and has the same definition. */
+  def seenAt(horizon: Long): TableState =
+    copy(table = table.copy(source = table.source.copy(horizon = horizon)))
+
+  /** The names of all columns that the table has had since the copy, also of dropped ones. */
   def columnNames: Set[String] = table.schema.fieldNames.toSet ++ formerNames.keySet
 }
 

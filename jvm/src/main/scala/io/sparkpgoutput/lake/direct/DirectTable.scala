@@ -4,8 +4,10 @@ import java.time.Instant
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
+import org.apache.spark.unsafe.types.{UTF8String, VariantVal}
 
 /**
  * A version of a table of the target, by its data files. '''The direct commit''' writes a small cut into it
@@ -57,7 +59,7 @@ trait DirectTable {
 
 object DirectTable {
 
-  /** Executors write the files of more partitions than these faster than the driver does. */
+  /** The most partitions whose files the driver writes. Executors write those of more partitions faster. */
   final private val MostPartitions = 64
 
   /**
@@ -74,9 +76,39 @@ object DirectTable {
     found.toSeq
   }
 
-  /** Returns a value of a row, or null. `get` of a row of a batch does not check whether a value is NULL. */
+  /** Returns a value of a row, or null. `get` alone is not enough: in a row of a batch, it does not check for NULL. */
   def value(row: InternalRow, at: Int, dataType: DataType): Any =
     if (row.isNullAt(at)) null else row.get(at, dataType)
+
+  /** What a value takes in memory beside its content: a reference, and the head of an object. */
+  final private val HeadBytes = 24L
+
+  /** Returns about how many bytes of memory a value takes. */
+  def bytes(value: Any, dataType: DataType): Long = HeadBytes + ((value, dataType) match {
+    case (text: UTF8String, _)       => text.numBytes.toLong
+    case (binary: Array[Byte], _)    => binary.length.toLong
+    case (variant: VariantVal, _)    => variant.getValue.length.toLong + variant.getMetadata.length
+    case (row: UnsafeRow, _)         => row.getSizeInBytes.toLong
+    case (array: UnsafeArrayData, _) => array.getSizeInBytes.toLong
+    case (map: UnsafeMapData, _)     => map.getSizeInBytes.toLong
+    case (row: InternalRow, StructType(fields)) =>
+      fields.indices.map { at =>
+        bytes(this.value(row, at, fields(at).dataType), fields(at).dataType)
+      }.sum
+    case (array: ArrayData, ArrayType(element, _)) =>
+      (0 until array.numElements()).map { at =>
+        bytes(if (array.isNullAt(at)) null else array.get(at, element), element)
+      }.sum
+    case (map: MapData, MapType(key, of, _)) =>
+      bytes(map.keyArray(), ArrayType(key)) + bytes(map.valueArray(), ArrayType(of))
+    case _ => 0L
+  })
+
+  /** Closes a file of which not all rows are read. */
+  def close(rows: Iterator[InternalRow]): Unit = rows match {
+    case open: AutoCloseable => open.close()
+    case _                   => ()
+  }
 }
 
 /** A data file. */
@@ -172,6 +204,14 @@ object Compaction {
   final private val MostBytes = 512L << 20
 
   /**
+   * Returns whether there can be something to do since all files were looked at, by their number. To look at many
+   * files takes longer.
+   *
+   * @param looked the number of files then
+   */
+  def mayBeDue(files: Long, looked: Long): Boolean = files >= looked + looked / 100 + FilesOfLevel
+
+  /**
    * Returns the files of the next rewrite, which are those of one partition; empty if there is nothing to do. The
    * partition with the most files comes first, so that each one has its turn although rewrites are rarer than commits.
    */
@@ -245,11 +285,7 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
       } ++ end(file, position + 1)
     }
     try write(rows)
-    finally
-      open match { // the writer can have failed
-        case file: AutoCloseable => file.close()
-        case _                   => ()
-      }
+    finally DirectTable.close(open) // the writer can have failed
   }
 
   /** Checks the number of rows, from which the positions in the new file follow. */

@@ -22,8 +22,8 @@ import org.apache.spark.sql.catalyst.InternalRow
  *   memory and disk        ──► what the columns are ──► a number of 64 bits, or 128 bits of a hash
  * }}}
  *
- * If a file has rows that no lookup finds, such as versions that have ended, only the keys of the others are kept, and then
- * their positions.
+ * A file can have rows that no lookup finds, such as versions that have ended. The cache then keeps only the keys of the
+ * other rows, and after them their positions.
  *
  * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the first
  * 128 bits of the SHA-256 of its values are kept. Nobody can make two keys for which they are the same.
@@ -176,7 +176,10 @@ final private[direct] class FileKeys(rows: Int, key: KeyNumbers) {
 
 private[direct] object FileKeys {
 
-  /** How many numbers a row needs if some rows have no key: its key and its position, and two copies of both. */
+  /**
+   * How many numbers a row takes at most while keys are collected. If some rows have no key, the key and the position
+   * of a row are in memory three times: `numbers` makes two copies.
+   */
   def width(key: KeyNumbers): Int = 3 * (key.width + 1)
 }
 
@@ -278,7 +281,7 @@ final private[direct] class KeyNumbers(columns: IndexedSeq[KeyColumn]) {
             case Some(number) => putNumber(number(row, at(column)))
             case None =>
               val value = columns(column).bytes(row, at(column))
-              // Two keys of several columns must differ if only the border between two values differs.
+              // With the length before each value, the keys ('a', 'bc') and ('ab', 'c') differ.
               putNumber(value.length.toLong)
               digest.update(value)
           }

@@ -45,11 +45,14 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * an error, also if `onDrift` is `repair`.
  *
  * '''If deleted rows are marked''' ([[FoldFormat.marks]]), a deleted row stays in the target, with its last values, and
- * with the LSN and the time of the commit. So the outcome is a row that lives or is marked, and the operation says what the
- * target has before: I if no row lives there (a row that is marked can be there), U if one does, R if a TRUNCATE of the
- * cut has ended what was there. Which rows are marked, and with what, does not depend on where cuts end: a transaction
- * marks only rows that lived when it began. So a row that comes and goes in one transaction leaves nothing, and one that comes in one
- * transaction and goes in another one leaves a marked row. A TRUNCATE is a deletion of each row.
+ * with the LSN and the time of the commit. So the outcome is a row that exists at the server, or a marked row. The
+ * operation says what the target has before: I if it has no row or a marked one, U if it has a row that is not marked,
+ * and R if all changes of the key come after a TRUNCATE of the cut, which marks what the target has. A TRUNCATE is a
+ * deletion of each row.
+ *
+ * A transaction marks only rows that existed before it. So a row that is inserted and deleted in one transaction leaves
+ * nothing, and a row that is inserted in one transaction and deleted in a later one leaves a marked row. This does not
+ * depend on where cuts end.
  */
 object ChangeFold {
 
@@ -206,12 +209,14 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var gone: Image = _
   private var isReplaced = false
 
-  /** Whether a TRUNCATE has ended what was there, and whether the row lived when the current commit began. */
+  /** Whether a TRUNCATE has deleted the row of the target. */
   private var isEmptied = false
-  private var lived = false
+
+  /** Whether the row existed before the commit whose changes are being taken. */
+  private var existed = false
   private var commit = 0L
 
-  /** The last row that is to be marked, if none comes after it. */
+  /** The last row that was deleted and is to be marked, if no row with the key comes after it. */
   private var marked: MarkedRow = _
 
   override def take(change: ChangeView): UnsafeRow = {
@@ -237,7 +242,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 
   private def follow(lsn: Long): Unit = if (lsn != commit) {
     commit = lsn
-    lived = exists
+    existed = exists
   }
 
   override def truncate(truncation: Truncation): Unit = {
@@ -249,8 +254,8 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   }
 
   private def vanish(image: Image, time: => Long): Unit = {
-    if (format.marks && lived) marked = new MarkedRow(images.toSeq :+ image, born, commit, time)
-    lived = false
+    if (format.marks && existed) marked = new MarkedRow(images.toSeq :+ image, born, commit, time)
+    existed = false
     exists = false
     born = null
     images.clear()
@@ -379,26 +384,26 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
    * A row that has come in this cut.
    *
    * @param isUpdated whether it is the row of the target with other values
-   * @param lsn the commit with which it has come
-   * @param lived whether it is a row with other values that lived when this commit began
+   * @param lsn the LSN of the commit that added or updated it
+   * @param existed whether this commit has updated a row that existed before the commit
    */
-  final private class Come(val image: Image, val isUpdated: Boolean, lsn: Long, lived: Boolean) {
+  final private class NewRow(val image: Image, val isUpdated: Boolean, lsn: Long, existed: Boolean) {
 
-    /** Whether it lived when a commit began. */
-    def livedAt(commit: Long): Boolean = lived || lsn != commit
+    /** Whether the row existed before a commit. */
+    def existedBefore(commit: Long): Boolean = existed || lsn != commit
   }
 
   /** The rows with this key that came in this cut and are still there. */
-  private val rows = mutable.ArrayBuffer.empty[Come]
+  private val rows = mutable.ArrayBuffer.empty[NewRow]
 
   /** The row of the target, after it was deleted or has moved. */
   private var gone: Image = _
   private var isReplaced = false
 
-  /** Whether a TRUNCATE has ended what was there. */
+  /** Whether a TRUNCATE has deleted the row of the target. */
   private var isEmptied = false
 
-  /** The last row that is to be marked, if none comes after it. */
+  /** The last row that was deleted and is to be marked, if no row with the key comes after it. */
   private var marked: MarkedRow = _
 
   override def take(change: ChangeView): UnsafeRow = {
@@ -407,13 +412,13 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
       if (change.begins) null
       else if (!change.hasOld) throw format.keyNotSent
       else goes(Image.old(change))
-    if (before == null || isUpdate) rows += new Come(
+    if (before == null || isUpdate) rows += new NewRow(
       Image.sent(change),
       isUpdate && before.isUpdated,
       change.lsn,
-      isUpdate && before.livedAt(change.lsn)
+      isUpdate && before.existedBefore(change.lsn)
     )
-    else if (format.marks && before.livedAt(change.lsn))
+    else if (format.marks && before.existedBefore(change.lsn))
       mark(Image.old(change), change.lsn, change.time)
     null
   }
@@ -424,18 +429,18 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   override def truncate(truncation: Truncation): Unit = {
     isEmptied = true
     val lsn = truncation.at.lsn
-    rows.filter(_.livedAt(lsn)).foreach(row => mark(row.image, lsn, truncation.time))
+    rows.filter(_.existedBefore(lsn)).foreach(row => mark(row.image, lsn, truncation.time))
     rows.clear()
   }
 
   /** Removes a row, and returns it. */
-  private def goes(old: Image): Come = {
+  private def goes(old: Image): NewRow = {
     val found = reader.indexOf(rows.toSeq.map(_.image), old)
     if (found >= 0) rows.remove(found)
     else {
       if ((gone != null || isEmptied) && format.isStrict) throw format.differs(KeyFold.Twice)
       if (!isEmptied) gone = old
-      new Come(old, isUpdated = true, lsn = 0, lived = !isEmptied)
+      new NewRow(old, isUpdated = true, lsn = 0, existed = !isEmptied)
     }
   }
 

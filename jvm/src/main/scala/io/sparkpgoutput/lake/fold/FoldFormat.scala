@@ -6,7 +6,13 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  QuotedName,
+  ReplicaIdentity,
+  TableError,
+  TableMode
+}
 import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
@@ -21,8 +27,8 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param key the ordinals of the columns by which rows are found; empty if there are none
  * @param isFull true if the replica identity is FULL
  * @param definitions the definitions of the cut
- * @param unsent the ordinals of the columns of which a row can lack the value, which the target then has
- * @param toasted those among them whose values an update did not send
+ * @param unsent the ordinals of the columns that can lack a value in a row of the fold. The target then has the value.
+ * @param toasted the columns of `unsent` whose values an update did not send
  * @param truncations each TRUNCATE of the cut
  * @param isStrict true makes changes that contradict each other an error
  * @param mode what the target contains
@@ -72,7 +78,11 @@ final case class FoldFormat(
     if (key.contains(ordinal)) options.ofKey else options
 
   def keyNotSent: PgOutputException =
-    new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT", "table" -> name)
+    new PgOutputException(
+      "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
+      "table" -> name,
+      "sql" -> QuotedName(name)
+    )
 
   def differs(problem: String): LakeException =
     new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> name, "problem" -> problem)
@@ -298,8 +308,8 @@ object FoldedColumns {
   final val Count = "n"
 
   /**
-   * The position of the UPDATE that gave the row this key, if it came from another key in this cut and values of
-   * it were not sent.
+   * The position of the UPDATE that changed the key of the row to this key, if the UPDATE is in this cut and did not
+   * send all values.
    */
   final val Born: Seq[String] = Seq("born_lsn", "born_ordinal")
 
@@ -309,7 +319,7 @@ object FoldedColumns {
   /** A column of the target. */
   def column(ordinal: Int): String = s"c$ordinal"
 
-  /** The flag of a column whose value no change has since the row has this key. */
+  /** The flag of a column: whether no change has sent its value since the row got this key. */
   def unsent(ordinal: Int): String = s"u$ordinal"
 
   private def columns(target: StructType): Seq[StructField] = target.zipWithIndex.map {
@@ -349,11 +359,11 @@ object RowOp {
   final val Delete = "D"
 
   /**
-   * Another row with the key was there before. The fold also has a row [[Delete]] for it. If deleted rows are marked:
-   * a TRUNCATE has ended what was there. If the target has versions: a version, which finds no row.
+   * Another row with the key was there before, for which the fold also has a row [[Delete]]. If deleted rows are
+   * marked, a TRUNCATE of the cut has ended the earlier row. If the target has versions, this row adds a version.
    */
   final val Replace = "R"
 
-  /** Not written: the row as it was when an UPDATE changed its key. It has values that the UPDATE did not send. */
+  /** Not written: a row before an UPDATE changed its key. It has values that the UPDATE did not send. */
   final val Left = "S"
 }

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Truncation}
 
 /**
- * '''The versions of a key.''' The fold of a table with the mode versions gives a row for each version that a cut begins,
- * and one more for the version that the target has.
+ * '''The versions of a key.''' The fold of a table with the mode versions gives a row for each version that a cut
+ * begins, and one more for the version that the target has.
  *
  * {{{
  *   changes of a key      commit 10          commit 20          commit 30       commit 40
@@ -17,23 +17,26 @@ import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Trun
  *                     its version ends
  * }}}
  *
- * '''What a version is.''' It is the state of a row after a COMMIT. It begins with the LSN of this commit, and ends with that
- * of the next commit that changed the row: an update, also one that leaves all values, a deletion, another key, or a
- * TRUNCATE. Several changes of one transaction make one version, and a row that comes and goes in one transaction makes none.
+ * '''What a version is.''' It is the state of a row after a COMMIT. It begins with the LSN of this commit, and ends with
+ * the LSN of the next commit that changes the row: an update, also one that leaves all values, a deletion, another
+ * key, or a TRUNCATE. Several changes of one transaction make one version. A row that is inserted and deleted in one
+ * transaction has no version.
  * Commits never share a transaction, so the versions do not depend on where cuts end.
  *
- * '''What is done with the rows.''' [[RowOp.Delete]] ends the version of the target, which must be there. [[RowOp.Insert]] only
- * says that no version may live there. [[RowOp.Replace]] is a version that is added, and finds no row. A key has at most one row of
- * the first two. It has none if the key changes only after a TRUNCATE, which ends the version of the target by itself.
+ * '''What is done with the rows.''' [[RowOp.Delete]] ends the current version of the target, which must exist.
+ * [[RowOp.Insert]] adds nothing: it says that the target must not have a current version. [[RowOp.Replace]] adds a
+ * version. A key has at most one row of the first two kinds. It has none if all of its changes come after a TRUNCATE,
+ * which ends the version of the target by itself.
  *
- * '''Values that were not sent''' are those of the version before. The newest message of the cut that has the value counts, as
- * in [[KeyedFold]]. If there is none, it is in the version of the target. A version that is added finds no row, so the fold gives the
- * version of the target as if the row had left it for the same key ([[RowOp.Left]]).
+ * '''Values that were not sent''' are those of the previous version. The newest message of the cut that has the value
+ * counts, as in [[KeyedFold]]. If no message has it, the current version of the target does. The write looks up such
+ * values only for a key that another key was changed to, so the fold gives the version of the target as if an UPDATE had
+ * changed its key to the same key ([[RowOp.Left]]).
  */
 abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
   private val out = mutable.Queue.empty[UnsafeRow]
 
-  /** The version that a commit of the cut has begun, and that no other one has ended. */
+  /** The version that a commit of the cut began and no later commit ended; null if there is none. */
   private var open: UnsafeRow = _
 
   /** The commit whose changes are being taken, and its time. */
@@ -43,12 +46,16 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   /** An image with the key. */
   private var last: Image = _
 
-  /** Whether the cut has changed the row of the target, whether a TRUNCATE has ended it, and whether a row says so. */
+  /** Whether a change of the cut has changed or deleted the row of the target. */
   protected var isGone = false
+
+  /** Whether a TRUNCATE of the cut was taken. */
   protected var isEmptied = false
+
+  /** Whether the fold has given the row that ends the version of the target, or says that there is none. */
   protected var isChecked = false
 
-  /** The first change of the row of the target that did not send all values, if one did not. */
+  /** The first change of the row of the target that lacks a value, and its position; null if none does. */
   private var root: Image = _
   private var rootAt: MessagePosition = _
   private var isRootGiven = false
@@ -57,17 +64,17 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   /** Takes a change of the commit. */
   protected def change(change: ChangeView): Unit
 
-  /** No row lives any more. */
+  /** A TRUNCATE deletes the rows with the key. */
   protected def vanish(): Unit
 
-  /** Ends a commit. Returns whether the commit has changed the row that lived when it began, or has left a new row. */
+  /** Ends a commit. Returns whether the commit changed a row that existed before it, or left a new row. */
   protected def commits(): Boolean
 
-  /** Whether a row lives. */
-  protected def lives: Boolean
+  /** Whether the server has a row with the key after the changes that were taken. */
+  protected def exists: Boolean
 
-  /** Adds the values of the row that lives, and returns it as a version. */
-  protected def living(): UnsafeRow
+  /** Adds the values of this row, and returns it as a version. */
+  protected def version(): UnsafeRow
 
   /** Forgets the key. */
   protected def clear(): Unit
@@ -93,7 +100,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     this.time = time
   }
 
-  /** Gives the version that the commit has ended, and opens the one that it has begun. */
+  /** Ends a commit: gives the version that the commit ended, and opens the version that it began. */
   private def close(): Unit = if (commits()) {
     if (open != null) {
       val at = format.version
@@ -104,7 +111,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       open = null
     } else if (!isChecked) {
       val expected =
-        if (isGone) RowOp.Delete else if (lives && !isEmptied) RowOp.Insert else null
+        if (isGone) RowOp.Delete else if (exists && !isEmptied) RowOp.Insert else null
       if (expected != null) {
         isChecked = true
         writer.start()
@@ -113,10 +120,10 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
         out += write(expected, isWhole = false, born = null, left = null)
       }
     }
-    if (lives) {
+    if (exists) {
       writer.start()
       writer.begin(commit, time)
-      open = living()
+      open = version()
     }
   }
 
@@ -144,7 +151,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     row
   }
 
-  /** Returns the position from which the row has the values of the target that the change did not send. */
+  /** Returns the position under which the write finds the values of the target that the change did not send. */
   protected def fromTarget(change: ChangeView): MessagePosition = {
     if (root == null) {
       root = last
@@ -187,10 +194,10 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
     extends VersionFold(format, writer) {
   private val images = new NewestImages(format)
   private var isFirst = true
-  private var exists = false
+  protected var exists = false
   private var changed = 0L
 
-  /** Where the row has the values from that no image has. */
+  /** The position of the UPDATE whose old row has the values that no image has; null if no value is missing. */
   private var born: MessagePosition = _
 
   override protected def change(change: ChangeView): Unit = {
@@ -236,9 +243,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
   }
 
   override protected def commits(): Boolean = changed == commit && !isFirst
-  override protected def lives: Boolean = exists
-
-  override protected def living(): UnsafeRow = {
+  override protected def version(): UnsafeRow = {
     images.write(writer)
     write(RowOp.Replace, images.areWhole, born, null)
   }
@@ -261,14 +266,14 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   /**
    * A row that has come in this cut.
    *
-   * @param born where it has the values from that its message does not have
-   * @param lsn the commit with which it has come
+   * @param born the position of the UPDATE whose old row has the values that the message of this row lacks
+   * @param lsn the LSN of the commit that added it
    */
-  final private class Come(val image: Image, val born: MessagePosition, val lsn: Long)
+  final private class NewVersion(val image: Image, val born: MessagePosition, val lsn: Long)
 
-  private val rows = mutable.ArrayBuffer.empty[Come]
+  private val rows = mutable.ArrayBuffer.empty[NewVersion]
 
-  /** Whether a row went that lived when the commit began. */
+  /** Whether the commit has removed a row that existed before it. */
   private var went = false
 
   override protected def change(change: ChangeView): Unit = {
@@ -276,10 +281,10 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
     if (!begins && !change.hasOld) throw format.keyNotSent
     val born = if (begins) null else goes(Image.old(change), change)
     if (begins || change.kind == RowEffect.Update)
-      rows += new Come(Image.sent(change), born, commit)
+      rows += new NewVersion(Image.sent(change), born, commit)
   }
 
-  /** Removes a row, and returns where it has the values from that no message has. */
+  /** Removes a row. Returns the position of the UPDATE whose old row has the values that no message has. */
   private def goes(old: Image, change: ChangeView): MessagePosition = {
     val found = reader.indexOf(rows.toSeq.map(_.image), old)
     if (found >= 0) {
@@ -309,9 +314,9 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
     hasChanged
   }
 
-  override protected def lives: Boolean = rows.nonEmpty
+  override protected def exists: Boolean = rows.nonEmpty
 
-  override protected def living(): UnsafeRow = {
+  override protected def version(): UnsafeRow = {
     val row = rows.last
     writer.add(row.image)
     write(RowOp.Replace, row.image.isWhole || row.born == null, row.born, null)

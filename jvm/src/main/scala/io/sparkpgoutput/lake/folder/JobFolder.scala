@@ -207,7 +207,7 @@ private object JobFolder {
 
 /** Requests and answers as JSON. */
 private object RequestFormat {
-  import JsonFile.{Fields, fields}
+  import JsonFile.{JsonFields, fields}
 
   final private val Version = 1
 
@@ -246,7 +246,7 @@ private object RequestFormat {
       case damaged: IOException => UnreadableRequest(id, damaged.getMessage)
     }
 
-  private def tables(of: Fields) = of.seq("tables").map(StateFormat.name)
+  private def tables(of: JsonFields) = of.seq("tables").map(StateFormat.name)
 
   def write(answer: JobAnswer): Array[Byte] =
     JsonFile.write("version" -> Version, "kind" -> answer.kind.name, "text" -> answer.text)

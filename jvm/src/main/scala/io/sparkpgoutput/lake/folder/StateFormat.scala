@@ -28,7 +28,7 @@ import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableSt
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.registry.TypeRegistry
 
-import JsonFile.{Fields, fields}
+import JsonFile.{JsonFields, fields}
 
 /**
  * The state of a job as JSON, `state/<epoch>.json` of its checkpoint folder. `docs/protocol.md` has each
@@ -93,7 +93,7 @@ private[folder] object StateFormat {
     }
 
   /** Refuses a file whose format this version does not know. */
-  def checkVersion(file: Fields, known: Int): Unit = {
+  def checkVersion(file: JsonFields, known: Int): Unit = {
     val found = file.int("version")
     if (found > known)
       throw new LakeException(
@@ -109,7 +109,7 @@ private[folder] object StateFormat {
   def nameFields(name: TableName): Seq[(String, Any)] =
     Seq("schema" -> name.namespace, "table" -> name.name)
 
-  def name(of: Fields): TableName = TableName(of.text("schema"), of.text("table"))
+  def name(of: JsonFields): TableName = TableName(of.text("schema"), of.text("table"))
 
   private def table(state: TableState) = fields(
     Seq(
@@ -125,7 +125,7 @@ private[folder] object StateFormat {
       ++ state.lastChange.map("lastChange" -> _.toString): _*
   )
 
-  private def table(of: Fields): TableState = {
+  private def table(of: JsonFields): TableState = {
     val (oid, target) = (of.long("oid"), of.text("target"))
     TableState(
       table = definition(oid, target, of.fields("definition")),
@@ -153,7 +153,7 @@ private[folder] object StateFormat {
     }): _*
   )
 
-  private def status(of: Fields): TableStatus = of.word("name") {
+  private def status(of: JsonFields): TableStatus = of.word("name") {
     case "copying" => Some(TableStatus.Copying(of.text("reason"), of.optional("lsn")(_.lsn)))
     case "live"    => Some(TableStatus.Live)
     case "failed" => Some(TableStatus.Failed(
@@ -174,7 +174,7 @@ private[folder] object StateFormat {
     "formerNames" -> next.formerNames.asJava
   )
 
-  private def next(oid: Long, of: Fields): NextDefinition = NextDefinition(
+  private def next(oid: Long, of: JsonFields): NextDefinition = NextDefinition(
     definition(oid, of.text("target"), of.fields("definition")),
     of.textMap("formerNames")
   )
@@ -190,7 +190,7 @@ private[folder] object StateFormat {
     ) ++ column.hash.map("hash" -> _): _*
   )
 
-  private def column(of: Fields): TableColumn = TableColumn(
+  private def column(of: JsonFields): TableColumn = TableColumn(
     number = of.int("number"),
     name = of.text("name"),
     typeId = of.long("type"),
@@ -244,7 +244,7 @@ private[folder] object StateFormat {
     )
   }
 
-  private def definition(oid: Long, target: String, of: Fields): MirroredTable = {
+  private def definition(oid: Long, target: String, of: JsonFields): MirroredTable = {
     val source = SourceTable(
       oid = oid,
       name = name(of),
@@ -289,7 +289,7 @@ private[folder] object StateFormat {
   }
 
   /** The mode of a mirror that has a history. */
-  private def mirror(of: Fields)(field: String): TableMode = of.word(field) {
+  private def mirror(of: JsonFields)(field: String): TableMode = of.word(field) {
     case Marking => Some(TableMode.Marking)
     case _       => None
   }
@@ -299,7 +299,7 @@ private[folder] object StateFormat {
     "cluster" -> shape.cluster
   ).collect { case (name, entries) if entries.nonEmpty => name -> entries.asJava }
 
-  private def shape(of: Fields): TableShape = TableShape(
+  private def shape(of: JsonFields): TableShape = TableShape(
     of.optional("partition")(_.texts).toSeq.flatten.map(text =>
       TableShape.partition(text).flatMap(_.headOption).getOrElse(
         throw of.malformed(s"'$text' is no field of a partitioning.")
@@ -308,7 +308,7 @@ private[folder] object StateFormat {
     of.optional("cluster")(_.texts).getOrElse(Nil)
   )
 
-  private def identity(of: Fields): ReplicaIdentity = of.word("identity")(code =>
+  private def identity(of: JsonFields): ReplicaIdentity = of.word("identity")(code =>
     ReplicaIdentity.all.find(_.code.toString == code)
   )
 }
@@ -340,8 +340,8 @@ private[folder] object JsonFile {
       file: String,
       content: Array[Byte],
       damaged: String => Throwable
-  )(of: Fields => A): A =
-    try of(new Fields(file, "", mapper.readTree(content)))
+  )(of: JsonFields => A): A =
+    try of(new JsonFields(file, "", mapper.readTree(content)))
     catch {
       case known: LakeException => throw known
       case problem: Malformed   => throw damaged(problem.getMessage)
@@ -353,7 +353,7 @@ private[folder] object JsonFile {
   final private class Malformed(problem: String) extends Exception(problem)
 
   /** The fields of an object in a file. A field that is missing or has another type is an error. */
-  final class Fields(val file: String, path: String, node: JsonNode) {
+  final class JsonFields(val file: String, path: String, node: JsonNode) {
     if (node == null || !node.isObject) throw damaged(path, "an object")
 
     def text(name: String): String = value(name, "a text")(_.isTextual).asText
@@ -367,10 +367,11 @@ private[folder] object JsonFile {
     /** The text of an object, for callers that have their own reader. */
     def json(name: String): String = value(name, "an object")(_.isObject).toString
 
-    def fields(name: String): Fields = new Fields(file, pathOf(name), node.get(name))
+    def fields(name: String): JsonFields = new JsonFields(file, pathOf(name), node.get(name))
 
-    def seq(name: String): Seq[Fields] = elements(name).zipWithIndex.map { case (element, index) =>
-      new Fields(file, s"${pathOf(name)}[$index]", element)
+    def seq(name: String): Seq[JsonFields] = elements(name).zipWithIndex.map {
+      case (element, index) =>
+        new JsonFields(file, s"${pathOf(name)}[$index]", element)
     }
 
     def texts(name: String): Seq[String] = elements(name).map { element =>
@@ -392,7 +393,7 @@ private[folder] object JsonFile {
       textMap(name).map { case (key, text) => oid(name, key) -> text }
 
     /** Reads a field that can be missing. */
-    def optional[A](name: String)(read: Fields => String => A): Option[A] =
+    def optional[A](name: String)(read: JsonFields => String => A): Option[A] =
       Option.when(node.has(name))(read(this)(name))
 
     /** Reads a word, which is one of several. Another word comes from a later version. */

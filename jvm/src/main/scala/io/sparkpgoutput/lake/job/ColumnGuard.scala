@@ -20,8 +20,8 @@ import io.sparkpgoutput.source.connection.ServerClient
  *
  *   1. Is the table one that the options mean? Its name counts in the message, in the catalog and in the
  *      definition that the job has copied, because the table can be renamed between any two of them.
- *   1. Does the message have each column that the options name? If not, one has another name.
- *   1. Has nobody altered a hidden column since the copy? The catalog says so by the `xmin` of its row of
+ *   2. Does the message have each column that the options name? If not, one has another name.
+ *   3. Has nobody altered a hidden column since the copy? The catalog says so by the `xmin` of its row of
  *      `pg_attribute`. If it is the same, the column had its name all the time, and a name belongs to one column
  *      only. So the columns with these names are the hidden ones. The catalog must be as new as the
  *      message: it must see the transaction.

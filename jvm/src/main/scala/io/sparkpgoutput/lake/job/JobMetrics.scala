@@ -51,6 +51,10 @@ object JobMetrics {
       Some(if (now.problem.isEmpty) 1 else 0)
     ),
     job(
+      "waiting",
+      "1 if the job waits for the server, for its checkpoint folder or for room in the queues, otherwise 0."
+    )(now => Some(if (now.waits.isEmpty) 0 else 1)),
+    job(
       "readLsn",
       "The read LSN as a number. Each transaction with a lower commit LSN is in the tables or in a queue."
     )(now => Some(now.read)),
@@ -211,10 +215,9 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
     taken
   }
 
-  override def close(): Unit = {
-    registered.foreach(_.close())
-    owners.remove(slot, this): Unit
-  }
+  override def close(): Unit =
+    try registered.foreach(_.close())
+    finally owners.remove(slot, this): Unit
 }
 
 private object JobSource {

@@ -56,15 +56,17 @@ private[job] object JobSetup {
       client: ServerClient,
       target: Try[Target]
   ): Unit = {
-    val ofServer = client.query { connection =>
+    val (ofServer, isFree) = client.query { connection =>
       val version = connection.majorVersion
-      if (version < Server.OldestVersion) Nil // which is an error of its own
+      if (version < Server.OldestVersion) Nil -> false // which is an error of its own
       else {
         val tables = PublishedTables.read(connection, options.publications, version)
-        ServerReadiness.of(connection, tables, options.publications).job
+        ServerReadiness.of(connection, tables, options.publications).job ->
+          SlotState.read(connection, options.slot).forall(_.holder.isEmpty)
       }
     }
-    val ofTarget = target.flatMap(found => Try(write(found))).failed.toOption
+    // If somebody else reads the slot, that is an error of its own, and nothing is written before.
+    val ofTarget = target.flatMap(found => Try(if (isFree) write(found))).failed.toOption
     if (ofServer.nonEmpty) throw TableError.notReady(ofServer ++ ofTarget.map {
       case known: LakeException => known.sentences
       case other                => String.valueOf(other.getMessage)

@@ -350,11 +350,22 @@ final class JobLog extends Logging {
     tell(f"$table: $changes%,d $what in $seconds%.1f s, lag $lag%.1f s.")
   }
 
+  /** Reports a copy. */
+  def copied(table: TableName, line: String): Unit = {
+    problems.remove(table)
+    tell(line)
+  }
+
+  /** Reports that an error has ended the job. It adds no line, because a command prints the error as its own. */
+  def ended(what: String, error: Throwable): Unit =
+    if (TableFailures.isKnown(error)) logWarning(s"$what. ${TableFailures.text(error)}")
+    else logError(what, error)
+
   /** The last problem of each table that cannot go on. */
   private val problems = new ConcurrentHashMap[TableName, String]
 
   /**
-   * Reports why a table cannot go on. It reports the same reason once, until the table has a commit.
+   * Reports why a table cannot go on. It reports the same reason once, until the table has a commit or a copy.
    *
    * @param unknown an error that this library does not know. Its stack trace goes to Spark's log.
    */

@@ -92,7 +92,7 @@ private[job] object MergedCopy {
    * The rows of a target with marks.
    *
    * {{{
-   *   the snapshot has the key ──► the row of the snapshot, which lives
+   *   the snapshot has the key ──► the row of the snapshot, not marked
    *   only the target has it   ──► the row of the target: with its own mark, or else with that of the copy
    * }}}
    *

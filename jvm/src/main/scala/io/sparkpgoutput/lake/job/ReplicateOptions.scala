@@ -7,7 +7,7 @@ import java.util.regex.Pattern
 
 import scala.jdk.CollectionConverters._
 
-import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{
   ColumnHiding,
@@ -158,16 +158,29 @@ final case class ReplicateOptions(
   private def entryOf[A](entries: Map[String, A], table: TableName): Option[A] =
     entries.collectFirst { case (name, found) if TargetNames.isOf(name, table) => found }
 
+  /** The options that give a table one value. */
+  private def singles: Seq[(String, Iterable[String])] = Seq(
+    "mode" -> modes.keys,
+    "onDelete" -> onDeletes.keys,
+    "partition" -> partitions.keys,
+    "cluster" -> clusters.keys
+  )
+
+  /** Returns why two entries of an option can mean one table, so that it would not be clear which one counts. */
+  private def sameTable: Option[String] = (for {
+    (option, keys) <- ("names" -> names.keys) +: singles
+    (table, same) <- keys.toSeq.sorted.flatMap(key => TablePattern.meant(key).map(_ -> key))
+      .groupMap(_._1)(_._2).toSeq.sortBy(_._1.toString)
+    if same.length > 1
+  } yield s"The options '$option.${same(0)}' and '$option.${same(1)}' can both mean the table " +
+    s"$table. Leave one out, or write each name in double quotes, as in SQL.").headOption
+
   /** The options that name tables which must exist. */
   def ofTables: Seq[(String, String)] =
-    Seq(
-      "mode" -> modes.keys,
-      "onDelete" -> onDeletes.keys,
-      "partition" -> partitions.keys,
-      "cluster" -> clusters.keys,
+    (singles ++ Seq(
       "excludeColumns" -> hiding.tables.filter(_._2.excluded.nonEmpty).keys,
       "hashColumns" -> hiding.tables.filter(_._2.hashed.nonEmpty).keys
-    ).flatMap { case (option, names) => names.toSeq.sorted.map(option -> _) }
+    )).flatMap { case (option, names) => names.toSeq.sorted.map(option -> _) }
 
   /** Returns whether the job leaves out a table. */
   def excludes(table: TableName): Boolean = excluded.exists(_.matches(table))
@@ -377,8 +390,8 @@ object ReplicateOptions {
           s"The option '${entry.name}' is a property that Spark sets itself. Leave it out."
         ).filterOrElse(
           !_.equalsIgnoreCase(TableProperties.MarkExpiry),
-          s"With the option '${entry.name}', Delta would forget what a table has that does not change. " +
-            "Leave it out."
+          s"With the option '${entry.name}', Delta would remove the mark of a table that does not change " +
+            "for some time, and nothing would say which changes the table has. Leave it out."
         ).map(name =>
           options.copy(tableProperties = options.tableProperties + (name -> entry.value))
         )
@@ -557,7 +570,7 @@ object ReplicateOptions {
       tableName.exists(!_.contains("{table}")) -> "The option 'tableName' must contain {table}.",
       (hiding.salt.isEmpty && hiding.tables.exists(_._2.hashed.nonEmpty)) ->
         "The option 'hashColumns.<table>' needs a salt. Set 'hashSaltFile' or 'hashSaltVariable'."
-    ).collectFirst { case (true, problem) => problem }.toLeft(options)
+    ).collectFirst { case (true, problem) => problem }.orElse(options.sameTable).toLeft(options)
   }
 }
 
@@ -569,7 +582,7 @@ final case class TableGlob(text: String) {
     case other => Pattern.quote(other.toString)
   }.mkString("(?s)", "", "").r
 
-  def matches(table: TableName): Boolean = regex.matches(table.toString)
+  def matches(table: TableName): Boolean = regex.matches(table.plain)
 }
 
 /** Writes the list of the options as JSON. The build runs it, and Python reads the file. */

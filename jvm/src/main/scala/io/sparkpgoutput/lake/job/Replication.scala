@@ -11,6 +11,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import org.apache.hadoop.util.ShutdownHookManager
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.CopyProgress
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
@@ -24,7 +25,7 @@ final class Replication private (
     user: SparkSession,
     own: SparkSession,
     options: ReplicateOptions,
-    verifies: Seq[String],
+    verifies: Seq[TableName],
     log: JobLog,
     first: ReplicationJob
 ) extends Logging {
@@ -54,7 +55,7 @@ final class Replication private (
       }
     catch {
       case error: Throwable if !stopping =>
-        logError(s"The job that replicates $options has ended", error)
+        log.ended(s"The job that replicates $options has ended", error)
         failure = Some(error)
       case error: Throwable =>
         logInfo(s"The job that replicates $options was stopped before it had written all", error)
@@ -199,7 +200,7 @@ object Replication {
   private[job] def start(
       session: SparkSession,
       options: ReplicateOptions,
-      verified: Seq[String]
+      verified: Seq[TableName]
   ): Replication = {
     val log = new JobLog
     val own = ClonedSession.of(session)
@@ -210,7 +211,7 @@ object Replication {
   private def job(
       own: SparkSession,
       options: ReplicateOptions,
-      verified: Seq[String],
+      verified: Seq[TableName],
       log: JobLog
   ): ReplicationJob = ClonedSession.within(own) {
     var ready = Option.empty[ReadyJob]

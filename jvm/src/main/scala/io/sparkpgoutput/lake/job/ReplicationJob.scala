@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.job
 
-import java.time.Duration
+import java.time.temporal.ChronoUnit
+import java.time.{Duration, Instant}
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
@@ -27,7 +28,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotState, SourceIdentity, WalEnd}
  * [[run]] takes the commands of the core and gives them to the threads. The reader puts changes into
  * queues, the appliers and copiers commit, and each reports the result to the core.
  */
-final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String]) {
+final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableName]) {
   import ReplicationJob._
   import ready.{client, options, server}
 
@@ -59,22 +60,24 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   @volatile private var hasEverything = false
   @volatile private var lookAt = 0L
   @volatile private var isLooking = false
-  @volatile private var readerWaits = Option.empty[String]
-  @volatile private var stateWaits = Option.empty[String]
-  @volatile private var catalogWaits = Option.empty[String]
+  @volatile private var readerWaits = Option.empty[Wait]
+  @volatile private var stateWaits = Option.empty[Wait]
+  @volatile private var catalogWaits = Option.empty[Wait]
+
+  /** Set while the queues have no room. */
+  @volatile private var roomWaits = Option.empty[Wait]
   @volatile private var isReaderDone = false
   private var nextRequests, nextStatus = 0L
 
   private val statusFile = options.statusFile.map(new StatusFile(_))
   private var source: JobSource = _
   @volatile private var slotNow = Option.empty[SlotState]
-  @volatile private var fileProblem = Option.empty[String]
+  @volatile private var fileWaits = Option.empty[Wait]
   @volatile private var hasEnded = false
   @volatile private var isClosed = false
 
   /** When the job began to wait for the server or the folder, with the option `once`. */
   private var waitsSince = Long.MaxValue
-  @volatile private var isPaused = false
 
   /** The result, if the job was started to verify tables. */
   @volatile var verified: Option[Seq[VerifiedTable]] = None
@@ -173,9 +176,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     // Every event ends the wait. The clock matters more while changes wait for their commits.
     val isIdle = space.memoryUsed + space.diskUsed == 0
     parts.core.await(if (isIdle) MillisBetweenIdleTicks else MillisBetweenTicks)
-    parts.core.look(_.diskFull(space.isFull))
+    checkRoom()
     if (parts.epoch > 0) {
-      parts.core.look(_.take(now)).foreach(run)
+      parts.core.look { core =>
+        // Room that a commit has made counts as soon as the core knows of the commit, or it would give up a queue.
+        core.isFull = space.isStillFull
+        core.take(now)
+      }.foreach(run)
       if (now >= lookAt) look()
       if (now >= nextRequests) {
         nextRequests = now + MillisBetweenRequests
@@ -188,6 +195,20 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         threads.report(writeStatusFile())
         threads.answer(writeStatus())
       }
+    }
+  }
+
+  /** Says whether the queues are full. The reader sees that by itself, and waits. */
+  private def checkRoom(): Unit = {
+    val isFull = space.isFull
+    if (isFull && roomWaits.isEmpty) {
+      val full = f"The queues are full (${space.memoryUsed / 1e6}%,.0f MB in memory, " +
+        f"${space.diskUsed / 1e6}%,.0f MB on disk), so the job stops reading the slot until there is room."
+      log.warn(full)
+      roomWaits = Some(Wait(full, Instant.now))
+    } else if (!isFull && roomWaits.nonEmpty) {
+      log.tell("The queues have room again, so the job goes on reading the slot.")
+      roomWaits = None
     }
   }
 
@@ -205,19 +226,23 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     else {
       waitsSince = math.min(waitsSince, now)
       if (waitsSince <= since)
-        parts.end(new LakeException("PGOUTPUT_CONNECTION.RETRIES_ENDED", "reason" -> waits.head))
+        parts.end(new LakeException(
+          "PGOUTPUT_CONNECTION.RETRIES_ENDED",
+          "reason" -> waits.head.text
+        ))
     }
   }
 
   private def lastOfOnce(): Unit = {
     if (verifies.nonEmpty && verified.isEmpty) {
       threads.verify {
-        try verified = Some(verifications.verifyNamed(verifies))
+        try verified = Some(verifications.verifyAtEnd(verifies))
         catch { case error: Throwable => if (!isStopping) parts.end(error) }
       }
       while (verified.isEmpty && !parts.isEnding) tick()
     }
     hasEverything = !parts.isEnding
+    maintenance.last(() => tick())
   }
 
   private def run(command: JobCommand): Unit = command match {
@@ -245,24 +270,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     case AlterColumns(oid) => threads.apply(applier.alter(oid))
     case MakeSnapshot(oid) => threads.copy(copier.makeSnapshot(oid))
     case CommitCopy(oid)   => threads.copy(copier.commit(oid))
-    case PauseReading =>
-      isPaused = true
-      log.warn(
-        s"The queues are full ($queueSizes), so the job stops reading the slot until there is room."
-      )
-      reader.pause()
-    case ResumeReading =>
-      if (isPaused) log.tell("The queues have room again, so the job goes on reading the slot.")
-      isPaused = false
-      reader.resume()
     case EndJob(oid, reason) =>
       parts.end(Option(parts.lastErrors.get(oid)).getOrElse(
         new LakeException("PGOUTPUT_SOURCE_NOT_READY.TABLE_STOPPED", "reason" -> reason)
       ))
   }
-
-  private def queueSizes =
-    f"${space.memoryUsed / 1e6}%,.0f MB in memory, ${space.diskUsed / 1e6}%,.0f MB on disk"
 
   private def writeState(state: JobState, revision: Long): Unit =
     try {
@@ -273,9 +285,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     } catch {
       case error: Throwable =>
         if (TableFailures.isPassing(error)) {
-          waits("The state of the job cannot be written", error, stateWaits)(text =>
-            stateWaits = text
-          )
+          stateWaits = waits("The state of the job cannot be written", error, stateWaits)
           parts.core(_.stateFailed(now))
         } else if (!isStopping) parts.end(error)
     }
@@ -293,9 +303,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
           case error: Throwable =>
             lookAt = now + MillisAfterFailedLook
             if (TableFailures.isPassing(error) || error.isInstanceOf[InterruptedException])
-              waits("The catalog of the server cannot be read", error, catalogWaits)(text =>
-                catalogWaits = text
-              )
+              catalogWaits = waits("The catalog of the server cannot be read", error, catalogWaits)
             else if (!isStopping) parts.end(error)
         } finally isLooking = false
       }
@@ -334,10 +342,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   private def writeStatusFile(): Unit = statusFile.foreach { file =>
     try {
       file.write(JobStatus.toJson(statusNow))
-      fileProblem = None
+      fileWaits = None
     } catch {
       case NonFatal(error) =>
-        waits("The status file cannot be written", error, fileProblem)(text => fileProblem = text)
+        fileWaits = waits("The status file cannot be written", error, fileWaits)
     }
   }
 
@@ -356,7 +364,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
           core.state,
           oids.map(oid => oid -> core.shown(oid)).toMap,
           core.readUpTo,
-          waits,
+          (waits ++ roomWaits).map(wait =>
+            s"${wait.text} The job has waited since ${wait.since.truncatedTo(ChronoUnit.SECONDS)}."
+          ),
           problem = problem,
           silence = silence,
           slot = slotNow,
@@ -376,18 +386,19 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         s"The job has failed. ${TableFailures.text(error)}"
       ))
     else
-      readerWaits.orElse(silence.filter(_ > SecondsOfSilence && !isPaused).map(seconds =>
-        f"The server has sent nothing for $seconds%.0f s, although the job has asked it to."
+      readerWaits.map(_.text).orElse(silence.filter(_ > SecondsOfSilence && roomWaits.isEmpty).map(
+        seconds =>
+          f"The server has sent nothing for $seconds%.0f s, although the job has asked it to."
       ))
 
-  private def waits: Seq[String] = Seq(readerWaits, catalogWaits, stateWaits).flatten
+  /** What has to pass before the job goes on. Full queues are not among it, because the tables make room. */
+  private def waits: Seq[Wait] = Seq(readerWaits, catalogWaits, stateWaits).flatten
 
-  private def waits(what: String, error: Throwable, before: Option[String])(
-      set: Option[String] => Unit
-  ): Unit = {
+  /** @param before the same wait, if it has begun already */
+  private def waits(what: String, error: Throwable, before: Option[Wait]): Option[Wait] = {
     val text = s"$what: ${TableFailures.text(error)}"
-    if (!before.contains(text)) log.warn(s"$text The job tries again.")
-    set(Some(text))
+    if (!before.exists(_.text == text)) log.warn(s"$text The job tries again.")
+    Some(Wait(text, before.fold(Instant.now)(_.since)))
   }
 
   def failedTables: Seq[(String, String)] = statusNow.state.tables.values.toSeq
@@ -538,9 +549,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       parts.epoch > 0 && !error.isInstanceOf[StartAgain] && TableFailures.isPassing(error)
 
     override def waits(error: Throwable): Unit =
-      ReplicationJob.this.waits("The slot cannot be read", error, readerWaits)(text =>
-        readerWaits = text
-      )
+      readerWaits = ReplicationJob.this.waits("The slot cannot be read", error, readerWaits)
 
     override def pause(millis: Long): Unit = {
       val until = now + millis
@@ -550,6 +559,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 }
 
 private object ReplicationJob {
+
+  /** Something that has to pass before the job goes on. */
+  final private case class Wait(text: String, since: Instant)
+
   final private val MillisBetweenTicks = 100L
   final private val MillisBetweenIdleTicks = 250L
   final private val MillisToCoalesce = 2L

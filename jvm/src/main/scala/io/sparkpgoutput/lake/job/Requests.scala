@@ -11,6 +11,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.QuotedName
 import io.sparkpgoutput.lake.core.{JobState, TableState}
 import io.sparkpgoutput.lake.folder._
 import io.sparkpgoutput.lake.target.{OwnTables, TargetNames, Targets}
@@ -164,13 +165,24 @@ object ResyncCommand {
   /** Finds tables by their names, which can lack the schema public. */
   private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[TableName] = tables.map {
     table =>
-      known.find(_.toString == table).orElse(known.find(TargetNames.isOf(table, _))).getOrElse(
-        throw new LakeException(
-          "PGOUTPUT_REPLICATE_OPTION.UNKNOWN_TABLE",
-          "table" -> table,
-          "known" -> known.map(_.toString).sorted.mkString(", ")
-        )
-      )
+      // A table whose names are just this text wins over one whose names are in another case.
+      known.filter(_.plain == table) match {
+        case Seq(one) => one
+        case plain =>
+          (if (plain.isEmpty) known.filter(TargetNames.isOf(table, _)) else plain) match {
+            case Seq(one) => one
+            case Seq() => throw new LakeException(
+                "PGOUTPUT_REPLICATE_OPTION.UNKNOWN_TABLE",
+                "table" -> table,
+                "known" -> known.map(_.toString).sorted.mkString(", ")
+              )
+            case several => throw new LakeException(
+                "PGOUTPUT_REPLICATE_OPTION.SEVERAL_TABLES",
+                "table" -> table,
+                "known" -> several.map(QuotedName(_)).sorted.mkString(", ")
+              )
+          }
+      }
   }.distinct
 
   /**
@@ -250,7 +262,7 @@ object VerifyCommand {
     val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)).copy(once = true)
     val folder = ResyncCommand.folderOf(session, parsed.checkpoint)
     val wanted = known(folder, parsed.checkpoint, tables.asScala.toSeq)
-    Replication.start(session, parsed, wanted.map(_.toString))
+    Replication.start(session, parsed, wanted)
   }
 
   private def known(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {

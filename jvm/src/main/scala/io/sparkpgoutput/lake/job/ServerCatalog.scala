@@ -58,7 +58,7 @@ final class ServerCatalog(
       val (excluded, sources) = published(connection).partition(isExcluded)
       val found = mirrored(connection, sources, state)
       note(prints, sources, found)
-      // A table whose changes are applied does not need what a copy needs.
+      // Only a table that is to be copied needs the rights that a copy needs.
       val copied = sources.zip(found).collect {
         case (source, (_, table)) if state.tables.get(source.oid).forall(_.needsCopy) =>
           table.fold(_ => source, _.source)
@@ -187,8 +187,8 @@ final class ServerCatalog(
     }
 
   /**
-   * Checks the whole job at its start. At a later start than the first, an option for a table, column or type
-   * that is not there any more is a warning: to drop one must not stop the others.
+   * Checks the whole job at its start. An option can name a table, column or type that does not exist. At the first
+   * start, this is an error. At later starts, it is a warning, so that a dropped table does not stop the others.
    *
    * @throws LakeException that names everything that is missing for the job, or an option without a table
    */

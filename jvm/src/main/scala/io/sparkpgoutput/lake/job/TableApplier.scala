@@ -2,12 +2,15 @@ package io.sparkpgoutput.lake.job
 
 import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
+import io.sparkpgoutput.changes.rows.RelationDecoder
+import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 import io.sparkpgoutput.lake.apply.{CutApply, CutResult}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison, TableError}
@@ -15,7 +18,8 @@ import io.sparkpgoutput.lake.core.{MarkName, NextDefinition, TableFailure, Table
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
 import io.sparkpgoutput.lake.queue.{Cut, CutLimit, QueueFileNotFoundException, TableQueue}
 import io.sparkpgoutput.lake.target.TableEvolution
-import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 
 /**
  * Commits cuts of the queues. If the columns of the server have changed, it changes the columns of the target
@@ -43,15 +47,19 @@ final private[job] class TableApplier(job: JobParts) {
     queue.cut(upTo, limit) match {
       case None =>
         // The catalog can say that the table was altered, even if no row of it has changed.
-        if (defined(table, Array.empty).nonEmpty)
+        if (defined(table, None).nonEmpty)
           core(_.applied(oid, table.mark.getOrElse(0L), None, now))
-      case Some(cut) => defined(table, cut.xids).foreach(commit(_, queue, cut, upTo))
+      case Some(cut) => defined(table, Some(cut)).foreach(commit(_, queue, cut, upTo))
     }
   }
 
   /** Returns the table by a catalog that is as new as the cut; None if its columns have to change first. */
-  private def defined(table: TableState, xids: Array[Long]): Option[TableState] =
-    look(table, xids, System.nanoTime() + WaitForCatalog) match {
+  private def defined(table: TableState, cut: Option[Cut]): Option[TableState] =
+    look(
+      table,
+      cut.fold(Array.empty[Long])(_.xids),
+      System.nanoTime() + WaitForCatalog
+    ) match {
       case Look.Changed(found, fingerprint) =>
         val next = following(table, found)
         if (TableEvolution.columns(table.table, next.table).isEmpty) {
@@ -63,8 +71,27 @@ final private[job] class TableApplier(job: JobParts) {
           core(_.defines(table.oid, next))
           None
         }
+      case Look.Gone =>
+        cut.foreach(checkLast(table, _))
+        Some(table)
       case _ => Some(table)
     }
+
+  /** The catalog cannot say any more what a column is that only the last changes of the table have. */
+  private def checkLast(table: TableState, cut: Cut): Unit = {
+    val decoder = new RelationDecoder(TextEncoding.Utf8)
+    cut.foreach { (_, message) =>
+      if (message(0) == Tag.Relation)
+        decoder.relation(SchemaMessage.outsideStream(message)).columns.map(_.name)
+          .find(!table.columnNames(_)).foreach(name =>
+            throw changed(
+              table,
+              s"It is not published any more, and its last changes have the column '$name', which was added shortly " +
+                "before. They are not applied."
+            )
+          )
+    }
+  }
 
   /** Looks at the catalog until it is as new as the cut. A synchronous standby can take milliseconds. */
   private def look(table: TableState, xids: Array[Long], deadline: Long): Look = {
@@ -222,7 +249,7 @@ final private[job] class TableApplier(job: JobParts) {
   private def failed(table: TableState, error: Throwable): Unit =
     job.unlessEnding(table, error) {
       val known = table.parts.map(part => Option(marks.remove(part.target)).map(_._2))
-      // Without its place, a table seems to have no mark.
+      // If the disk or the folder of the tables is away, the table seems to have no mark.
       val passing =
         if (TableFailures.isPassing(error)) Some(error) else target.absence.map(new Waiting(_))
       if (passing.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, known, error)
@@ -293,6 +320,7 @@ final private[job] class TableMaintenance(
     pause: Duration = Duration.ofMinutes(5)
 ) {
   private val due = ConcurrentHashMap.newKeySet[String]
+  private val told = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
   /** Maintains the files of a table after a commit, while its next commits run. */
@@ -300,22 +328,40 @@ final private[job] class TableMaintenance(
     job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
       threads.maintain {
         due.remove(table)
-        val begin = System.nanoTime()
-        maintain(table)
-        rest(System.nanoTime() - begin)
+        rest(maintain(table))
       }
     }
 
-  private[job] def maintain(table: String): Unit = {
+  /**
+   * Maintains the tables with commits a last time, and waits until that is done, because the end of the threads
+   * interrupts it. Another end of the job ends the wait.
+   *
+   * @param pause waits a short time
+   */
+  def last(pause: () => Unit): Unit = {
+    job.state.tables.keys.filter(job.commitsOf(_).commits > 0).foreach(after)
+    val isDone = new AtomicBoolean
+    threads.maintain(isDone.set(true)) // One thread does all of it, in order.
+    while (!isDone.get && !job.isEnding) pause()
+  }
+
+  /** Returns the time for which the thread has to rest. A checkpoint is part of the commits, which do without it. */
+  private[job] def maintain(table: String): Long = {
+    val begin = System.nanoTime()
     // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files.
     if (job.options.maintains && !isVerifying()) part(table, "keeps its old versions") {
       val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
       job.target.expire(table, since, job.options.retainVersions)
+        .filter(reason => told.add(table -> reason))
+        .foreach(reason => job.log.tell(s"The job keeps all old versions of $table: $reason."))
     }
+    val checkpoint = System.nanoTime()
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
+    val after = System.nanoTime()
     part(table, "is still written by MERGE")(job.target.keepKeys(table))
     if (job.options.maintains)
       part(table, "keeps its small files")(job.target.compact(table): Unit)
+    System.nanoTime() - begin - (after - checkpoint)
   }
 
   /**

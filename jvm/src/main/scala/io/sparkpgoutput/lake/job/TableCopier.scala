@@ -35,14 +35,14 @@ import io.sparkpgoutput.protocol.Lsn
  * }}}
  *
  *   1. No commit of the table runs.
- *   1. The state says that the table is copied, with a new generation, which is the greatest of the job.
- *   1. The queue begins at q: above the transaction that is being read, or else at the read LSN.
- *   1. The server makes a snapshot. It sees the transactions below its LSN L0, and no others. If L0 is below q,
+ *   2. The state says that the table is copied, with a new generation, which is the greatest of the job.
+ *   3. The queue begins at q: above the transaction that is being read, or else at the read LSN.
+ *   4. The server makes a snapshot. It sees the transactions below its LSN L0, and no others. If L0 is below q,
  *      or below the mark of the table, the server is behind, and another snapshot is made.
- *   1. The state has L0, and the definition of the table in the snapshot.
- *   1. One commit replaces the rows, with the mark L0. If the table of the target belonged to another table
- *      before, an empty commit closes the generation of the old owner first. So a late commit of a process that
- *      knows only the old owner fails.
+ *   5. The state has L0, and the definition of the table in the snapshot.
+ *   6. One commit replaces the rows, with the mark L0 of the new generation. From then on, a process that knows only an
+ *      earlier copy cannot commit, because its generation is lower ([[io.sparkpgoutput.lake.core.MarkName]]). This also
+ *      holds if the table of the target belonged to another table before.
  *
  * '''Why there is no gap, and no duplicate.''' Everything below L0 is in the snapshot. Everything from L0 on is in the
  * queue, because q is at or below L0. Changes from q to L0 are in both, and are below the mark L0, so the
@@ -145,7 +145,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         forget(oid)
         core(_.copied(oid, JobClock.millis))
         val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
-        job.log.tell(
+        job.log.copied(
+          table.name,
           f"Copied ${table.name}: ${read.rows}%,d rows, ${read.bytes / 1e6}%,.1f MB in $seconds s, " +
             s"as of ${Lsn.format(lsn)}."
         )

@@ -109,7 +109,7 @@ object TableFailures {
     ErrorCauses.of(error).collectFirst { case found: PgOutputException => found }
 
   /** Whether the error comes from this library. Its text then says everything. */
-  def isKnown(error: Throwable): Boolean = known(error).nonEmpty
+  def isKnown(error: Throwable): Boolean = error.isInstanceOf[Waiting] || known(error).nonEmpty
 
   /** The text of the most informative error among the causes. */
   def text(error: Throwable): String = known(error).map(_.getMessage).getOrElse(

@@ -4,6 +4,7 @@ import java.time.Duration
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.annotation.tailrec
+import scala.collection.mutable
 import scala.util.Using
 import scala.util.control.NonFatal
 
@@ -21,11 +22,11 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * Compares tables with those of the server, both as of one LSN, while the job goes on:
  *
  *   1. The appliers of the requested tables commit nothing above the read LSN.
- *   1. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
+ *   2. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
  *      transactions delay the snapshot, the appliers go on, and the verification starts over later.
- *   1. The appliers go up to L, and then each table has exactly the transactions below L.
- *   1. The version of each table in the target is noted, and the appliers go on.
- *   1. The rows of the snapshot and the rows of the versions are compared.
+ *   3. The applier of each table goes up to L, and then the table has exactly the transactions below L. The version of
+ *      the table in the target is noted, and its applier goes on.
+ *   4. The rows of the snapshot and the rows of the versions are compared.
  *
  * Nothing of this is kept. A request stays in the folder until it is answered, so the next start of a job
  * that was killed starts the verification over.
@@ -85,13 +86,11 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   def verify(tables: Seq[TableName], tell: String => Unit = _ => ()): Seq[VerifiedTable] =
     rounds(tables, Nil, MostRounds, tell).sortBy(_.table)
 
-  /** Compares tables whose names are texts, as a user gives them. */
-  def verifyNamed(tables: Seq[String]): Seq[VerifiedTable] = {
+  /** Compares tables at the end of a job. */
+  def verifyAtEnd(tables: Seq[TableName]): Seq[VerifiedTable] = {
     running.incrementAndGet() // the versions that it reads stay
-    try {
-      val names = job.state.tables.values.map(_.name).toSeq.distinct
-      verify(if (tables.isEmpty) names else ResyncCommand.named(tables, names))
-    } finally running.decrementAndGet(): Unit
+    try verify(tables)
+    finally running.decrementAndGet(): Unit
   }
 
   /**
@@ -122,9 +121,9 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
     val tables = names.map(name => name -> Requests.table(job.state, name))
     val oids = tables.flatMap(_._2).filter(isComparable).map(_.oid)
     try Using.resource(snapshot(oids, tell)) { snapshot =>
-        reach(oids, snapshot.lsn)
-        val pinned = tables.map { case (name, _) => pin(name, snapshot.lsn) }
-        core(_.release(oids))
+        core(_.hold(oids, snapshot.lsn))
+        reader.ask(true)
+        val pinned = pinAll(names, oids, snapshot.lsn)
         reader.ask(options.once)
         log.tell(s"Verifying ${names.length} tables as of ${Lsn.format(snapshot.lsn)}.")
         pinned.map(_.fold(identity, compare(_, snapshot)))
@@ -149,21 +148,24 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
       core.readUpTo
     }
     // A commit that has already begun ends at or below this LSN.
-    while (!job.isEnding && core.look(core => oids.exists(core.isApplying)))
-      Thread.sleep(PauseMillis)
+    val patience = System.nanoTime() + MostHold.toNanos
+    def isCommitting = !job.isEnding && core.look(core => oids.exists(core.isApplying))
+    while (isCommitting && System.nanoTime() < patience) Thread.sleep(PauseMillis)
     val found =
-      try Right(SlotSnapshot.make(
-          options.source,
-          "The server makes a snapshot to verify tables",
-          MostHold
-        ))
-      catch { case waits: ServerStillWaits => Left(waits) }
+      if (isCommitting) Left("A commit that has begun before takes long.")
+      else
+        try Right(SlotSnapshot.make(
+            options.source,
+            "The server makes a snapshot to verify tables",
+            MostHold
+          ))
+        catch { case waits: ServerStillWaits => Left(waits.getMessage) }
     found match {
       case Right(snapshot) if !Lsn.isBelow(snapshot.lsn, read) => snapshot
       case other =>
         core(_.release(oids))
         other.foreach(_.close())
-        val why = other.fold(_.getMessage, _ => "The server is a standby that is behind.")
+        val why = other.fold(identity, _ => "The server is a standby that is behind.")
         val text = s"$why The job goes on, and the verification is tried again in ${pauses.head} s."
         log.warn(text)
         tell(text)
@@ -173,21 +175,34 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   }
 
   /**
-   * Waits until the tables have everything below an LSN, or cannot get it now. A table that waits for
-   * something else does not delay the others for long.
+   * Pins each table as soon as it has everything below an LSN, or cannot get it now, and lets its later commits begin. So
+   * a table that has to catch up, or that waits for something, does not hold the others.
+   *
+   * @param held the tables whose commits end at the LSN
    */
-  private def reach(oids: Seq[Long], lsn: Long): Unit = {
-    core(_.hold(oids, lsn))
-    reader.ask(true)
+  private def pinAll(
+      names: Seq[TableName],
+      held: Seq[Long],
+      lsn: Long
+  ): Seq[Either[Attempt, PinnedTable]] = {
     val patience = System.nanoTime() + MostHold.toNanos
+    val pinned = mutable.HashMap.empty[TableName, Either[Attempt, PinnedTable]]
     def isThere(oid: Long) = core.look { core =>
       core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live) ||
       core.shown(oid).waits.nonEmpty && System.nanoTime() > patience
     }
-    while (!oids.forall(isThere)) {
+    while (!names.forall(pinned.contains)) {
+      for (name <- names if !pinned.contains(name)) {
+        val oid = Requests.table(job.state, name).map(_.oid).filter(held.contains)
+        if (oid.forall(isThere)) {
+          pinned(name) = pin(name, lsn)
+          core(_.release(oid))
+        }
+      }
       if (job.isEnding) throw new InterruptedException
       Thread.sleep(PauseMillis)
     }
+    names.map(pinned)
   }
 
   private def pin(name: TableName, lsn: Long): Either[Attempt, PinnedTable] = {

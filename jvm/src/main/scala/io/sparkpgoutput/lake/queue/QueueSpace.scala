@@ -53,8 +53,11 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
    */
   def isFull: Boolean = isAboveMemory && {
     makeRoom()
-    isAboveMemory && isStuck
+    isStillFull
   }
+
+  /** Returns whether no room was found the last time, and nothing was removed since. */
+  def isStillFull: Boolean = isAboveMemory && isStuck
 
   private def isAboveMemory = usedMemory.get > memory
 
@@ -69,10 +72,10 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
 
   @tailrec private def spill(): QueueSpace.Outcome = {
     val outcome =
-      if (!isAboveMemory) QueueSpace.Nothing
+      if (!isAboveMemory) QueueSpace.NothingToSpill
       else queues.asScala.maxByOption(
         _.memoryUsed
-      ).fold[QueueSpace.Outcome](QueueSpace.Nothing)(_.spill())
+      ).fold[QueueSpace.Outcome](QueueSpace.NothingToSpill)(_.spill())
     if (outcome == QueueSpace.Spilled) spill() else outcome
   }
 
@@ -142,7 +145,7 @@ private[queue] object QueueSpace {
   case object Spilled extends Outcome
 
   /** There is nothing to be moved to a file. */
-  case object Nothing extends Outcome
+  case object NothingToSpill extends Outcome
 
   /** The disk is used up, or cannot be written. */
   case object NoRoom extends Outcome

@@ -17,7 +17,7 @@ import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding, TruncateMessage}
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
@@ -62,7 +62,6 @@ final class SlotReader(
   private val tasksOfNext = new ConcurrentLinkedQueue[() => Unit]
 
   @volatile private var isStopping = false
-  @volatile private var isPaused = false
   @volatile private var isRenewing = false
   @volatile private var confirmation = 0L
   @volatile private var asks = false
@@ -136,10 +135,6 @@ final class SlotReader(
    * below it.
    */
   def confirm(lsn: Long): Unit = confirmation = lsn
-
-  /** Stops reading for a while, and goes on answering the server. */
-  def pause(): Unit = isPaused = true
-  def resume(): Unit = isPaused = false
 
   /** Asks the server how far it is, so that a reader that waits for an LSN gets there at once. */
   def ask(isWaiting: Boolean): Unit = asks = isWaiting
@@ -298,8 +293,7 @@ final class SlotReader(
 
   private def step(session: Session): Unit = {
     if (!tasks.isEmpty) runTasks()
-    // The job learns late that the queues are full. In this time, the reader could fill the memory.
-    if (isPaused || events.isFull) paused(session)
+    if (events.isFull) paused(session)
     else {
       val message = session.copy.readFromCopy(false)
       if (message == null) idle(session)
@@ -315,8 +309,9 @@ final class SlotReader(
   private var lastData = System.nanoTime() - BusyInterval
 
   /**
-   * A client that leaves data unread makes a fast shutdown of the server wait for ever (`WalSndDone` runs
-   * when all is sent), so a paused session ends when the server is about to stop.
+   * Waits until the queues have room, and goes on answering the server. A client that leaves data unread makes
+   * a fast shutdown of the server wait for ever (`WalSndDone` runs when all is sent), so a paused session ends
+   * when the server is about to stop.
    */
   private def paused(session: Session): Unit = {
     Thread.sleep(IdleMillis)
@@ -401,10 +396,7 @@ final class SlotReader(
     case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
     case Tag.Origin   => origin = message
     case Tag.Truncate =>
-      // Truncate: Int32 number of relations; Int8 options; Int32 oid of each relation.
-      if (!isSkipped) (0 until BigEndian.int32(message, 1)).foreach { index =>
-        change(BigEndian.uint32(message, 6 + 4 * index), message)
-      }
+      if (!isSkipped) TruncateMessage.foreachTable(message)(change(_, message))
       ordinal += 1
     // PostgreSQL 18 sends Stream Abort for a transaction that was rolled back, also without streaming.
     case Tag.Message | Tag.StreamAbort => ()

@@ -379,7 +379,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   private def choose(newFile: Path): Either[QueueSpace.Outcome, SpilledBlock] = {
     def inMemory = blocks.reverseIterator.filter(_.data != null)
     inMemory.find(_.isSealed).orElse(inMemory.nextOption()) match {
-      case None                                              => Left(QueueSpace.Nothing)
+      case None                                              => Left(QueueSpace.NothingToSpill)
       case Some(block) if !space.takeDisk(block.used.toLong) => Left(QueueSpace.NoRoom)
       case Some(block) =>
         block.isSealed = true

@@ -229,15 +229,15 @@ final case class Truncation(at: MessagePosition, time: Long)
  * @param relation the Relation message
  * @param types the Type messages of its columns
  * @param changes
- *   the inserts, updates and deletes under this definition. If there are none, the definition does not
- *   matter: the table can have been altered since, and copied.
+ *   the inserts, updates and deletes under this definition. If there are none, nothing is checked: the table can
+ *   have been altered, and then copied.
  * @param updates the updates among them
  * @param unsent for each column, whether an update did not send its value
  * @param partialInsert
  *   the LSN of the first commit with an insert that did not send all values: the row filter of a
  *   publication has turned an update into this insert
  * @param missingKey
- *   the columns of the table's key that the message does not have. Then the changes are left out.
+ *   the columns of the table's key that the Relation message lacks. If it lacks one, the router drops the changes.
  */
 final case class CutDefinition(
     relation: Array[Byte],

@@ -10,9 +10,9 @@ import org.apache.spark.unsafe.Platform
 
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RowImage}
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.catalog.{QuotedName, ReplicaIdentity}
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.TupleCells
+import io.sparkpgoutput.protocol.{TruncateMessage, TupleCells}
 import io.sparkpgoutput.rows.RowSchema
 
 /**
@@ -62,7 +62,7 @@ final private class TableRouter(table: RoutedTable) {
     truncations :+= Truncation(at, time)
     lastCommit = time
     if (isKept) {
-      message = TableRouter.truncate(table.oid)
+      message = TruncateMessage.of(table.oid)
       first = RowEffect.Truncate
     }
   }
@@ -169,14 +169,16 @@ final private class TableRouter(table: RoutedTable) {
         }
         if (current.inKey(column)) throw new PgOutputException(
           "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
-          "table" -> current.relation.name
+          "table" -> current.relation.name,
+          "sql" -> QuotedName(current.relation.name)
         )
       } else if (current.inKey(column)) {
         val cells = image.cells
         if (kind == 'n') {
           if (sentIsKey) throw new PgOutputException(
             "PGOUTPUT_MALFORMED_MESSAGE.KEY_IS_NULL",
-            "table" -> current.relation.name
+            "table" -> current.relation.name,
+            "sql" -> QuotedName(current.relation.name)
           )
           key.addNull()
         } else if (current.isNumber(column)) key.addNumber(cells.bytes, cells.from, cells.to)
@@ -255,11 +257,6 @@ private object TableRouter {
 
   private val tuples =
     Seq(ChangeMessageDecoder.Key, ChangeMessageDecoder.Old, ChangeMessageDecoder.New)
-
-  /** Truncate of one table: Int32 number of tables; Int8 options; Int32 oid of the table. */
-  private def truncate(oid: Long): Array[Byte] = java.nio.ByteBuffer
-    .allocate(1 + 4 + 1 + 4).put(Tag.Truncate.toByte).putInt(1).put(0.toByte)
-    .putInt(oid.toInt).array
 }
 
 /**

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import java.io.DataOutputStream
+import java.time.{Duration, Instant}
 import java.util.UUID
 import java.util.zip.CRC32
 
@@ -53,7 +54,11 @@ final private class DeltaDirect(
   import DeltaDirect._
 
   private var known = Option.empty[DeltaFiles]
-  @volatile private var counted = TableFiles.none
+  @volatile private var counted = Option.empty[TableFiles]
+  @volatile private var committed = false
+
+  /** The number of files when they were all looked at the last time, or less. */
+  private var looked = 0L
   private var layout = Option.empty[DeltaLayout]
 
   /**
@@ -92,6 +97,7 @@ final private class DeltaDirect(
     // A store can report that the version exists because it has lost its answer to the first request.
     def isMade = DeltaTransactions.of(log.update()).forall(_.get(mark.appId).contains(mark.version))
     val version = layout.committing(isMade)(transaction.commit(actions ++ added :+ mark, operation))
+    committed = true
     if (version == snapshot.version + 1)
       keep(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
     version
@@ -99,21 +105,20 @@ final private class DeltaDirect(
 
   private def keep(files: DeltaFiles): Unit = {
     known = Some(files)
-    counted = counted.committed(files.files.size.toLong, files.files.values.map(_.deletedRows).sum)
+    val all = files.files.values
+    counted = Some(
+      counted.getOrElse(TableFiles.none).committed(all.size.toLong, all.map(_.deletedRows).sum)
+    )
   }
 
-  /** The numbers of the files and of their deleted rows. */
-  def tableFiles: TableFiles = counted
+  /** The numbers of the files and of their deleted rows; None before the files are known. */
+  def tableFiles: Option[TableFiles] = counted
+
+  /** Whether [[commit]] has written the table. */
+  def hasCommitted: Boolean = committed
 
   private def fresh(add: AddFile, files: DeltaFiles) =
     new DeltaFile(add, new RoaringBitmapArray, files.schema)
-
-  /** Writes a checkpoint if there are as many commits since the last one as the table's property says. */
-  def checkpoint(snapshot: Snapshot): Unit =
-    if (
-      snapshot.version - snapshot.checkpointProvider.version >=
-        log.checkpointInterval(snapshot.metadata)
-    ) log.checkpoint(snapshot, catalogTable)
 
   /**
    * Rewrites the files for which [[Compaction]] asks into one. Commits go on during this time, except for the moment in
@@ -125,22 +130,31 @@ final private class DeltaDirect(
   def compact(update: () => Snapshot): Boolean = {
     val begun = synchronized {
       val snapshot = update()
-      Option.when(problem(snapshot).isEmpty)(begin(snapshot)).flatten
+      val isReadable = (snapshot.deltaLog eq log) && problem(snapshot).isEmpty
+      Option.when(isReadable && mayBeDue(snapshot))(begin(snapshot)).flatten
     }
     begun.exists { case (layout, rewrite, partition) =>
       val added = Option.when(rewrite.rows > 0)(
         layout.writing(rewrite.read(layout.write(_, partition)))
       )
-      synchronized(commitRewrite(update(), layout, rewrite, added))
+      synchronized(commitRewrite(layout.writing(update()), layout, rewrite, added))
     }
+  }
+
+  /** A list of all files costs a job of Spark, if [[commit]] has not kept it. */
+  private def mayBeDue(snapshot: Snapshot): Boolean = {
+    val files = filesIn(snapshot)
+    val isDue = isKnown(snapshot) || Compaction.mayBeDue(files, looked)
+    looked = if (isDue) files else math.min(looked, files)
+    isDue
   }
 
   /** Returns the rewrite, and the partition of its files. */
   private def begin(snapshot: Snapshot): Option[(DeltaLayout, Rewrite, Map[String, String])] = {
     val files = filesOf(snapshot)
+    keep(files)
     val due = Compaction.choose(files.files.values)
     Option.when(due.nonEmpty) {
-      known = Some(files)
       val layout = besideCommits(snapshot)
       val rewrite = new Rewrite(new DeltaVersion(layout, files, keys), due.toIndexedSeq)
       (layout, rewrite, files.files(due.head.path).partition)
@@ -177,7 +191,7 @@ final private class DeltaDirect(
       rewrite: Rewrite,
       added: Option[AddFile]
   ): Boolean = {
-    val files = filesOf(snapshot)
+    val files = layout.writing(filesOf(snapshot))
     known = Some(files)
     val carried = Option.when(
       layout.isOf(snapshot) && problem(snapshot).isEmpty
@@ -188,7 +202,7 @@ final private class DeltaDirect(
       transaction.readWholeTable()
       val now = System.currentTimeMillis
       val old = rewrite.files.map(file => files.files(file.path))
-      val file = added.map { add =>
+      val file = layout.writing(added.map { add =>
         val unchanged = DeltaLayout.unchanged(add)
         if (positions.isEmpty) fresh(unchanged, files)
         else {
@@ -202,7 +216,7 @@ final private class DeltaDirect(
             )
           new DeltaFile(marked, deleted, files.schema)
         }
-      }
+      })
       val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
       val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
       // A rewrite has no mark that says whether it was made.
@@ -211,7 +225,7 @@ final private class DeltaDirect(
       )
       if (version == snapshot.version + 1)
         keep(files.next(version, old.map(_.path), file))
-      counted = counted.rewritten(old)
+      counted = counted.map(_.rewritten(old))
     }
     carried.nonEmpty
   }
@@ -224,11 +238,15 @@ final private class DeltaDirect(
     known.filter(_.isOf(snapshot))
       .getOrElse(new DeltaLayout(session, log, snapshot, transaction))
 
+  private def knownOf(snapshot: Snapshot): Option[DeltaFiles] = known.filter(known =>
+    known.id == snapshot.metadata.id && known.schema == snapshot.metadata.schema
+  )
+
+  /** Returns whether a few commits say what has changed since the files were looked at. */
+  private def isKnown(snapshot: Snapshot) = knownOf(snapshot).exists(_.isBefore(snapshot))
+
   private def filesOf(snapshot: Snapshot): DeltaFiles =
-    known
-      .filter(known =>
-        known.id == snapshot.metadata.id && known.schema == snapshot.metadata.schema
-      )
+    knownOf(snapshot)
       .flatMap(_.upTo(snapshot))
       .getOrElse(DeltaFiles.all(snapshot))
 
@@ -284,6 +302,8 @@ final private class DeltaDirect(
 private object DeltaDirect {
   final private val VectorVersion = 1
 
+  private val CheckpointAfter = Duration.ofMinutes(10)
+
   /** The most files of a table whose names are kept in memory. */
   final private val MostFiles = 20000L
 
@@ -316,6 +336,22 @@ private object DeltaDirect {
     found.orElse(metadata.schema.flatMap(columnProblem).headOption)
   }
 
+  /**
+   * Returns whether there are as many commits since the last checkpoint as the table's property says, or some that are
+   * older than [[CheckpointAfter]]. Delta itself knows when a table with other features needs one.
+   */
+  def isCheckpointDue(snapshot: Snapshot, now: Instant): Boolean = {
+    val isLate = snapshot.logSegment.deltas.headOption.exists(first =>
+      Instant.ofEpochMilli(first.getModificationTime).isBefore(now.minus(CheckpointAfter))
+    )
+    unknownFeature(snapshot).isEmpty && (isLate || behind(snapshot) >= 1)
+  }
+
+  /** The commits since the last checkpoint, as a multiple of those that the table's property says. */
+  def behind(snapshot: Snapshot): Double =
+    (snapshot.version - snapshot.checkpointProvider.version).toDouble /
+      snapshot.deltaLog.checkpointInterval(snapshot.metadata)
+
   /** Returns a feature of the table that is not known here. A catalog that manages commits is one, too. */
   def unknownFeature(snapshot: Snapshot): Option[String] =
     snapshot.protocol.readerAndWriterFeatureNames.toSeq.sorted.find(!Features(_))
@@ -334,7 +370,7 @@ private object DeltaDirect {
     )
   }
 
-  private val Features = Set(
+  val Features: Set[String] = Set(
     "appendOnly",
     "invariants",
     "columnMapping",
@@ -346,7 +382,7 @@ private object DeltaDirect {
     "clustering"
   )
 
-  private val Properties = Set(
+  val Properties: Set[String] = Set(
     "delta.appendOnly",
     "delta.columnMapping.mode",
     "delta.columnMapping.maxColumnId",
@@ -363,7 +399,7 @@ private object DeltaDirect {
     "delta.targetFileSize"
   )
 
-  private val ColumnProperties = Seq("delta.columnMapping.", "delta.typeChanges", "comment")
+  val ColumnProperties: Seq[String] = Seq("delta.columnMapping.", "delta.typeChanges", "comment")
 }
 
 /** A transaction that fails if anything was written since its snapshot. */
@@ -372,16 +408,6 @@ final private class DirectTransaction(
     catalogTable: Option[CatalogTable],
     snapshot: Snapshot
 ) extends KnownTransactions(log, catalogTable, snapshot) {
-
-  /**
-   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it while commits go on. If no checkpoint
-   * gets written, for example because each run of the job is short, the commit writes it. A commit that
-   * needs a checkpoint also counts all files of the table, by a job of Spark.
-   */
-  override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean = {
-    val behind = after.version - after.checkpointProvider.version
-    behind > 2 * log.checkpointInterval(after.metadata) && super.isCheckpointNeeded(version, after)
-  }
 
   override protected def getIsolationLevelToUse(
       actions: Seq[Action],
@@ -413,7 +439,10 @@ private object DeltaTransactions {
     .map(_.map(found => found.appId -> found.version).toMap)
 }
 
-/** A transaction that asks Spark for the transactions of applications only if the checksum lacks them. */
+/**
+ * A transaction that asks Spark for the transactions of applications only if the checksum lacks them, and leaves
+ * checkpoints to [[DeltaTarget.checkpoint]].
+ */
 private class KnownTransactions(
     log: DeltaLog,
     catalogTable: Option[CatalogTable],
@@ -421,6 +450,15 @@ private class KnownTransactions(
 ) extends OptimisticTransaction(log, catalogTable, snapshot) {
 
   private val known = DeltaTransactions.of(snapshot)
+
+  /**
+   * A checkpoint takes seconds, so another thread writes it while commits go on. If no checkpoint gets written, for
+   * example because each run of the job is short, the commit writes it. A commit that needs a checkpoint also counts all
+   * files of the table, by a job of Spark.
+   */
+  override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean =
+    (DeltaDirect.behind(after) > 2 || DeltaDirect.unknownFeature(after).nonEmpty) &&
+      super.isCheckpointNeeded(version, after)
 
   override def txnVersion(id: String): Long = known.fold(super.txnVersion(id)) { known =>
     readTxn += id // by which Delta finds conflicts

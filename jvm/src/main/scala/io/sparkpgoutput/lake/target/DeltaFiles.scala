@@ -217,9 +217,13 @@ final private case class DeltaFiles(
   ): DeltaFiles =
     copy(version = version, files = files -- removed ++ added.map(file => file.path -> file))
 
+  /** Returns whether so few commits are between this version and another one that they can be read. */
+  def isBefore(snapshot: Snapshot): Boolean =
+    version <= snapshot.version && snapshot.version - version <= MostCommits
+
   /** Reads the commits since this version; None if one of them is not there. */
   def upTo(snapshot: Snapshot): Option[DeltaFiles] =
-    if (version > snapshot.version || snapshot.version - version > MostCommits) None
+    if (!isBefore(snapshot)) None
     else
       try {
         val all = (version + 1 to snapshot.version).foldLeft(files) { (files, version) =>
@@ -477,8 +481,5 @@ final private class ReadRows(rows: Iterator[InternalRow], make: InternalRow => I
     with AutoCloseable {
   override def hasNext: Boolean = rows.hasNext
   override def next(): InternalRow = make(rows.next())
-  override def close(): Unit = rows match {
-    case open: AutoCloseable => open.close()
-    case _                   => ()
-  }
+  override def close(): Unit = DirectTable.close(rows)
 }

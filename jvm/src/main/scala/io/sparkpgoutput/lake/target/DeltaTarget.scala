@@ -1,15 +1,14 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.{FileNotFoundException, OutputStream}
+import java.io.OutputStream
 import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.delta.actions.{Action, CommitInfo, SetTransaction}
+import org.apache.spark.sql.delta.actions.SetTransaction
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.commands.WriteIntoDelta
 import org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
-import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{
   DeltaConcurrentModificationException,
   DeltaLog,
@@ -22,8 +21,6 @@ import org.apache.spark.sql.delta.{
 import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types.{StructType, TimestampNTZType}
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, classic, functions}
-
-import org.apache.hadoop.fs.Path
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
@@ -45,7 +42,7 @@ final class DeltaTarget(
 ) extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
-  // `getOption` also returns the default of a setting, as soon as Delta has declared it.
+  // `getOption` is of no use here: if Delta has declared the setting, it returns the default.
   private def isUnset(setting: String) = !session.conf.getAll.contains(setting)
 
   private val choosesTasks = isUnset(SnapshotTasks)
@@ -57,7 +54,7 @@ final class DeltaTarget(
   // fewer than 50, and, if a zone is not UTC, in each commit.
   if (isUnset(FilesInChecksum)) session.conf.set(FilesInChecksum, false)
 
-  /** The version of each table up to which the history has no RESTORE after the last mark. */
+  /** For each table, the version up to which the history was read. It has no RESTORE after the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
 
   /** What is known of the files of tables. */
@@ -67,9 +64,10 @@ final class DeltaTarget(
   private val vacuums = new ConcurrentHashMap[String, Instant]
 
   def look(table: String): TargetLook = {
-    // The direct commit looks at the newest version itself. Only then is there always one of the log that Delta has now.
+    // The version in memory is enough for a direct commit, which reads the newest one itself. For other tables,
+    // `snapshot` reads it. It asks for the log again, because Delta replaces a log that was not used for an hour.
     val known = linked(
-      Option(directs.get(table)).map(_.log.unsafeVolatileSnapshot)
+      Option(directs.get(table)).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
         .filter(DeltaDirect.problem(_).isEmpty)
     )
     val found = known.toOption.flatten.getOrElse(snapshot(table))
@@ -103,11 +101,11 @@ final class DeltaTarget(
       // A checkpoint takes about a second. Between two checkpoints, a reader reads up to so many small files.
       "delta.checkpointInterval" -> "100"
     ) ++
-      // The log gets a file for each commit. By default, all of the last 30 days stay. Delta refuses a time that is
-      // shorter than the one for removed data files, which is 7 days by default.
+      // The log gets a file for each commit, which stays for 30 days by default. A shorter time means fewer files. It
+      // must not be shorter than the time that removed data files stay, which is 7 days by default.
       Option.when(
         !chosen.contains(FileRetention)
-      )("delta.logRetentionDuration" -> "interval 9 days")
+      )(LogRetention -> OwnLogRetention)
 
   /** Users can give the tables other properties than [[defaults]]. */
   override def alterProblem(table: String, change: ColumnChange): Option[String] = {
@@ -192,7 +190,7 @@ final class DeltaTarget(
     TablePlans.run(session, command)
   }
 
-  /** Delta's parser miscounts the characters after an emoji. Only then is there an ALTER TABLE, which takes longer. */
+  /** Delta's parser miscounts the characters after an emoji. An ALTER TABLE does not fail, but takes longer. */
   protected def isParsed(create: String): Boolean =
     create.codePointCount(0, create.length) == create.length
 
@@ -224,9 +222,20 @@ final class DeltaTarget(
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, name, lsn, other, check)
         // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        Option(directs.get(table)).fold(run())(_.synchronized(run()))
+        directOf(table).synchronized(run())
     }
   }
+
+  /** Returns what is known of the files of a table, whoever has written them. */
+  private def directOf(table: String): DeltaDirect =
+    Option(directs.get(table)).getOrElse(directOf(table, open(table)))
+
+  private def directOf(table: String, opened: OpenedTable): DeltaDirect = directs.compute(
+    table,
+    (_, known) =>
+      if (known != null && (known.log eq opened.log)) known
+      else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
+  )
 
   /** Commits without a query. After a conflict, the lookup begins again. */
   private def direct(
@@ -238,34 +247,38 @@ final class DeltaTarget(
     attempt(_.isInstanceOf[DeltaConcurrentModificationException]) {
       val opened = open(table)
       val made = linked {
-        val known = directs.compute(
-          table,
-          (_, known) =>
-            if (known != null && (known.log eq opened.log)) known
-            else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
-        )
         val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
         DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
-        known.commit(opened.snapshot, mark, comment(name, lsn), check)(change)
+        directOf(table, opened).commit(opened.snapshot, mark, comment(name, lsn), check)(change)
       }
       checked.put(table, made.fold(reason => throw new NotDirect(reason), identity)): Unit
     }
 
-  def checkpoint(table: String): Unit = linked(
-    Option(directs.get(table)).foreach(direct =>
-      ClonedSession.within(session)(direct.checkpoint(snapshot(table)))
-    )
-  ): Unit
+  def checkpoint(table: String): Unit = {
+    val opened = open(table)
+    if (DeltaDirect.isCheckpointDue(opened.snapshot, Instant.now)) ClonedSession.within(session) {
+      opened.log.checkpoint(opened.snapshot, opened.catalogTable)
+      // Otherwise, the next commits would still begin at the checkpoint before it.
+      opened.log.update(false, None, opened.catalogTable): Unit
+    }
+  }
 
   override def files(table: String): Option[TableFiles] =
-    Option(directs.get(table)).map(_.tableFiles)
+    Option(directs.get(table)).flatMap(_.tableFiles)
 
   /** Another writer wins against a rewrite, which is tried again later. */
   def compact(table: String): Boolean =
-    linked(Option(directs.get(table)).exists { direct =>
-      try ClonedSession.within(session)(direct.compact(() => snapshot(table)))
-      catch { case _: DeltaConcurrentModificationException => false }
-    }).contains(true)
+    linked(
+      try ClonedSession.within(session)(directOf(table).compact(() => newest(table)))
+      catch { case _: DeltaConcurrentModificationException | _: NotDirect => false }
+    ).contains(true)
+
+  /** Returns the newest version. The next rewrite uses the log of it, if Delta has made another one. */
+  private def newest(table: String) = {
+    val opened = open(table)
+    directOf(table, opened)
+    opened.snapshot
+  }
 
   override def keepKeys(table: String): Unit = linked(
     Option(directs.get(table)).foreach(direct =>
@@ -279,10 +292,11 @@ final class DeltaTarget(
    * writer that has not committed yet. It does not run if the table has a property for the time that these files stay.
    *
    * VACUUM LITE needs all commits of the log since it ran last. So it removes files some time before Delta removes their
-   * commits from the log.
+   * commits from the log, and the job removes what VACUUM has seen from the log, unless a user wants the log for longer.
    */
-  def expire(table: String, since: Instant, versions: Int): Unit =
-    if (directs.containsKey(table) && Option(vacuums.get(table)).forall(_.isBefore(Instant.now))) {
+  def expire(table: String, since: Instant, versions: Int): Option[String] =
+    if (Option(vacuums.get(table)).exists(!_.isBefore(Instant.now))) None
+    else {
       val found = snapshot(table)
       val last = DeltaHistory.lastVacuum(found).orElse(
         found.metadata.createdTime.map(Instant.ofEpochMilli(_))
@@ -291,29 +305,46 @@ final class DeltaTarget(
       val isDue = last.isBefore(now.minus(VacuumEvery))
       // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
-      if (isDue && !found.metadata.configuration.contains(FileRetention)) {
-        val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
-        val log = Duration.ofMillis(found.deltaLog.deltaRetentionMillis(found.metadata))
-        val kept = Seq(Duration.between(retained(since, oldest), now), log.minus(LogMargin)).min
-        DeltaHistory.repairVacuum(found.deltaLog)
-        ClonedSession.run(session) { own =>
-          own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
-          // Otherwise, Delta 4.1 and later takes the time of the table's property in place of that of the statement.
-          own.conf.set("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", false)
-          // The log has few files, and each task costs more than it does.
-          own.conf.set(
-            "spark.sql.shuffle.partitions",
-            session.sparkContext.defaultParallelism.toLong
-          )
-          // Delta rounds the hours, and 0 hours would remove files that readers have open.
-          val hours = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
-          // VACUUM prints what it has deleted.
-          Console.withOut(OutputStream.nullOutputStream) {
-            own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $hours HOURS")
-          }
-        }
+      val isOwn = !found.metadata.configuration.contains(FileRetention)
+      if (isDue && isOwn) vacuum(table, found, since, versions, now)
+      Option.unless(isOwn)(s"the table has the property $FileRetention")
+    }
+
+  private def vacuum(
+      table: String,
+      found: Snapshot,
+      since: Instant,
+      versions: Int,
+      now: Instant
+  ): Unit = {
+    val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
+    val log = Duration.ofMillis(found.deltaLog.deltaRetentionMillis(found.metadata))
+    val kept = Seq(Duration.between(retained(since, oldest), now), log.minus(LogMargin)).min
+    DeltaHistory.repairVacuum(found.deltaLog)
+    ClonedSession.run(session) { own =>
+      own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
+      // Otherwise, Delta 4.1 and later takes the time of the table's property in place of that of the statement.
+      own.conf.set("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", false)
+      // The log has few files, and each task costs more than it does.
+      own.conf.set(
+        "spark.sql.shuffle.partitions",
+        session.sparkContext.defaultParallelism.toLong
+      )
+      // Delta rounds the hours, and 0 hours would remove files that readers have open.
+      val hours = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
+      // VACUUM prints what it has deleted.
+      Console.withOut(OutputStream.nullOutputStream) {
+        own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $hours HOURS")
       }
     }
+    val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
+    try
+      if (
+        isOwn && found.deltaLog.enableExpiredLogCleanup(found.metadata) &&
+        DeltaDirect.unknownFeature(found).isEmpty
+      ) DeltaHistory.removeVacuumed(found.deltaLog)
+    catch { case _: LinkageError => () } // Delta itself removes commits.
+  }
 
   /** Commits by a query of Spark. */
   private def query(
@@ -442,6 +473,10 @@ object DeltaTarget {
 
   final private val FileRetention = "delta.deletedFileRetentionDuration"
 
+  final private val LogRetention = "delta.logRetentionDuration"
+
+  final private val OwnLogRetention = "interval 9 days"
+
   private val MergeSource = "spark.databricks.delta.merge.materializeSource"
 
   private val FilesInChecksum = "spark.databricks.delta.allFilesInCrc.enabled"
@@ -495,98 +530,4 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
   def beginPostCommit(): Unit = ()
   def transactionCommitted(): Unit = ()
   def transactionAborted(): Unit = ()
-}
-
-/** A commit of a Delta table, as its log describes it. */
-final private case class DeltaCommit(operation: String, userMetadata: Option[String])
-
-/**
- * The commits of a Delta table. Delta's own history runs a Spark job to read them, and the commit that is
- * looked for is nearly always the newest one.
- */
-private object DeltaHistory {
-
-  /** The commits from that of a snapshot back to the oldest one whose file is still there. */
-  def commits(snapshot: Snapshot): Iterator[DeltaCommit] = {
-    val found = Iterator.iterate(snapshot.version)(_ - 1).takeWhile(_ >= 0)
-      .map(read(snapshot.deltaLog, _)).takeWhile(_.nonEmpty).flatten.flatten
-    // The newest commits of a table that its catalog manages are elsewhere.
-    if (found.hasNext) found
-    else
-      snapshot.deltaLog.history.getHistory(0, Some(snapshot.version), None).iterator
-        .map(commit => DeltaCommit(commit.operation, commit.userMetadata))
-  }
-
-  /**
-   * Returns whether nobody has committed since a snapshot, by two files of the log. To list the log, as Delta's `update`
-   * does, takes longer than the rest of a direct commit.
-   *
-   * The last commit has to be the file that the snapshot has, because the table can have been made again in the same
-   * folder. If a checkpoint is due, only a list of the log shows whether somebody has written it.
-   */
-  def isNewest(snapshot: Snapshot): Boolean = DeltaDirect.unknownFeature(snapshot).isEmpty && {
-    val log = snapshot.deltaLog
-    val commits = snapshot.logSegment.deltas
-    commits.size < log.checkpointInterval(snapshot.metadata) && commits.lastOption.exists { last =>
-      val system = last.getPath.getFileSystem(log.newDeltaHadoopConf())
-      last.getPath.getName == FileNames.unsafeDeltaFile(log.logPath, snapshot.version).getName &&
-      changed(log, last.getPath).contains(Instant.ofEpochMilli(last.getModificationTime)) &&
-      !system.exists(FileNames.unsafeDeltaFile(log.logPath, snapshot.version + 1))
-    }
-  }
-
-  /** Returns when a commit was made; None if its file is not there any more. */
-  def time(log: DeltaLog, version: Long): Option[Instant] =
-    Option.when(version >= 0)(FileNames.unsafeDeltaFile(log.logPath, version))
-      .flatMap(changed(log, _))
-
-  /** Returns when VACUUM last removed files of the table, if Delta has noted it. */
-  def lastVacuum(snapshot: Snapshot): Option[Instant] =
-    changed(snapshot.deltaLog, vacuumInfo(snapshot.deltaLog))
-
-  private def vacuumInfo(log: DeltaLog) = new Path(log.logPath, "_last_vacuum_info")
-
-  /**
-   * Lets VACUUM LITE run if the log lacks commits since it ran last. Delta refuses it then for ever, because also a VACUUM
-   * of the whole folder does not note a commit (`VacuumCommand.gc`). The files that the missing commits have removed stay
-   * until somebody runs VACUUM.
-   */
-  def repairVacuum(log: DeltaLog): Unit = {
-    val conf = log.newDeltaHadoopConf()
-    val last =
-      try log.store.read(vacuumInfo(log), conf).headOption.flatMap(VacuumedUpTo.findFirstMatchIn(_))
-          .map(_.group(1).toLong)
-      catch { case _: FileNotFoundException => None }
-    val earliest = log.store.listFrom(FileNames.listingPrefix(log.logPath, 0), conf)
-      .collectFirst { case FileNames.DeltaFile(_, version) => version }
-    earliest.filter(version => version > 0 && last.forall(_ < version)).foreach { version =>
-      val note = s"""{"latestCommitVersionOutsideOfRetentionWindow":$version}"""
-      log.store.write(vacuumInfo(log), Iterator(note), overwrite = true, conf)
-    }
-  }
-
-  private val VacuumedUpTo = """"latestCommitVersionOutsideOfRetentionWindow"\s*:\s*(\d+)""".r
-
-  private def changed(log: DeltaLog, file: Path): Option[Instant] =
-    try {
-      val system = file.getFileSystem(log.newDeltaHadoopConf())
-      Some(Instant.ofEpochMilli(system.getFileStatus(file).getModificationTime))
-    } catch { case _: FileNotFoundException => None }
-
-  /** Returns None if the file is not there. Not every writer describes its commit. */
-  private def read(log: DeltaLog, version: Long): Option[Option[DeltaCommit]] =
-    try Some(actions(log, version).collectFirst { case info: CommitInfo =>
-        DeltaCommit(info.operation, info.userMetadata)
-      })
-    catch { case _: FileNotFoundException => None }
-
-  /**
-   * Returns the actions of a commit.
-   *
-   * @throws java.io.FileNotFoundException if its file is not there
-   */
-  def actions(log: DeltaLog, version: Long): Iterator[Action] = {
-    val file = FileNames.unsafeDeltaFile(log.logPath, version)
-    log.store.read(file, log.newDeltaHadoopConf()).iterator.map(Action.fromJson)
-  }
 }

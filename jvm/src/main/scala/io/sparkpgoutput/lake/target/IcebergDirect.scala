@@ -55,7 +55,10 @@ final private class IcebergDirect(keys: TableKeys) {
   import IcebergDirect._
 
   private var known = Option.empty[IcebergFiles]
-  @volatile private var counted = TableFiles.none
+  @volatile private var counted = Option.empty[TableFiles]
+
+  /** The number of files when the manifests were read the last time, or less. */
+  private var looked = 0L
 
   /**
    * Commits a change of the current version.
@@ -115,12 +118,12 @@ final private class IcebergDirect(keys: TableKeys) {
   private def count(operations: TableOperations): Unit = {
     def total(name: String) = Option(operations.current.currentSnapshot)
       .flatMap(snapshot => Option(snapshot.summary.get(s"total-$name"))).fold(0L)(_.toLong)
-    counted =
-      counted.committed(total("data-files") + total("delete-files"), total("position-deletes"))
+    counted = Some(counted.getOrElse(TableFiles.none)
+      .committed(total("data-files") + total("delete-files"), total("position-deletes")))
   }
 
-  /** The numbers of the files and of their deleted rows. */
-  def tableFiles: TableFiles = counted
+  /** The numbers of the files and of their deleted rows; None before they are known. */
+  def tableFiles: Option[TableFiles] = counted
 
   private def filesOf(table: BaseTable, snapshot: Option[Long]): IcebergFiles =
     known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
@@ -138,9 +141,9 @@ final private class IcebergDirect(keys: TableKeys) {
     val begun = synchronized {
       val operations = update()
       val metadata = operations.current
-      Option.when(problem(operations).isEmpty) {
+      val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
+      Option.when(problem(operations).isEmpty && mayBeDue(operations, parent)) {
         val table = new BaseTable(operations, name)
-        val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
         val files = filesOf(table, parent)
         known = Some(files)
         val columns = IcebergVersion.rewritten(metadata)
@@ -195,6 +198,15 @@ final private class IcebergDirect(keys: TableKeys) {
     version.foreach(KeyLookup.keepWanted)
   }
 
+  /** The manifests are read only if there can be something to do, unless [[commit]] has kept what they say. */
+  private def mayBeDue(operations: TableOperations, snapshot: Option[Long]): Boolean = {
+    count(operations)
+    val files = counted.fold(0L)(_.files)
+    val isDue = known.exists(_.snapshot == snapshot) || Compaction.mayBeDue(files, looked)
+    looked = if (isDue) files else math.min(looked, files)
+    isDue
+  }
+
   private def commitRewrite(
       operations: TableOperations,
       writer: IcebergWriter,
@@ -206,7 +218,8 @@ final private class IcebergDirect(keys: TableKeys) {
     known = None
     orConflict(writer)(replace.commit())
     count(operations)
-    counted = counted.rewritten(rewrite.files)
+    counted = counted.map(_.rewritten(rewrite.files))
+    looked = counted.fold(0L)(_.files)
     known = Option(operations.current.currentSnapshot)
       .filter(made => Option(made.parentId) == parent.map(Long.box))
       .map(made => IcebergFiles(Some(made.snapshotId), left))
@@ -469,7 +482,7 @@ private object IcebergDirect {
   final private val OnRead = "merge-on-read"
 
   /** The known properties whose names begin with `write.`, by the beginnings of their names. */
-  private val Known = Seq(
+  val Known: Seq[String] = Seq(
     "write.avro.",
     "write.data.path",
     "write.delete.",
@@ -489,7 +502,7 @@ private object IcebergDirect {
     "write.update."
   )
 
-  private val KnownTypes = Set(
+  val KnownTypes: Set[TypeID] = Set(
     TypeID.BOOLEAN,
     TypeID.INTEGER,
     TypeID.LONG,

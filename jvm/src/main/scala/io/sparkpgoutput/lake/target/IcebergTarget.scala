@@ -40,7 +40,7 @@ import org.apache.iceberg.{
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, TableFiles}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect, TableFiles}
 import io.sparkpgoutput.protocol.Lsn
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
@@ -67,32 +67,37 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   def checkpoint(table: String): Unit = ()
 
   override def files(table: String): Option[TableFiles] =
-    Option(directs.get(table)).map(_.tableFiles)
+    Option(directs.get(table)).flatMap(_.tableFiles)
 
   /** Another writer wins against a rewrite, which is tried again later. */
   def compact(table: String): Boolean =
-    Option(directs.get(table)).exists { direct =>
-      try direct.compact(() => operations(table), load(table).name)
-      catch { case problem: Exception if IcebergDirect.isConflict(problem) => false }
+    try directOf(table).compact(() => operations(table), load(table).name)
+    catch {
+      case _: NotDirect                                            => false
+      case problem: Exception if IcebergDirect.isConflict(problem) => false
     }
 
   override def keepKeys(table: String): Unit = Option(directs.get(table))
     .foreach(_.keepKeys(() => operations(table), load(table).name))
 
   /** The table's own properties, its tags and its branches win. */
-  def expire(table: String, since: Instant, versions: Int): Unit = if (directs.containsKey(table)) {
+  def expire(table: String, since: Instant, versions: Int): Option[String] = {
     val metadata = operations(table).current
     val times = IcebergMark.ancestors(metadata).map(_.timestampMillis).toIndexedSeq.reverse
-    def hasOwn = metadata.properties.containsKey(Names.MAX_SNAPSHOT_AGE_MS) ||
-      metadata.properties.containsKey(Names.MIN_SNAPSHOTS_TO_KEEP)
     val isForbidden = "false".equalsIgnoreCase(metadata.properties.get(Names.GC_ENABLED))
-    val excess = times.length - versions
-    val oldest = Option.when(excess > 0)(Instant.ofEpochMilli(times(excess)))
-    val due = retained(since, oldest).toEpochMilli
-    if (!hasOwn && !isForbidden)
-      expiry(times, due, excess > versions / 20).foreach { time =>
-        load(table).expireSnapshots().expireOlderThan(time).retainLast(1).commit()
+    if (!isForbidden) {
+      if (OwnExpiry.exists(metadata.properties.containsKey)) {
+        if (isOwnDue(metadata, times)) load(table).expireSnapshots().commit()
+      } else {
+        val excess = times.length - versions
+        val oldest = Option.when(excess > 0)(Instant.ofEpochMilli(times(excess)))
+        val due = retained(since, oldest).toEpochMilli
+        expiry(times, due, excess > versions / 20).foreach { time =>
+          load(table).expireSnapshots().expireOlderThan(time).retainLast(1).commit()
+        }
       }
+    }
+    Option.when(isForbidden)(s"the table has the property ${Names.GC_ENABLED} = false")
   }
 
   def mark(table: String, name: MarkName): Option[Long] =
@@ -167,19 +172,21 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, marking, name, lsn, other)
         // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        Option(directs.get(table)).fold(run())(_.synchronized(run()))
+        directOf(table).synchronized(run())
     }
   }
+
+  /** Returns what is known of the files of a table, whoever has written them. */
+  private def directOf(table: String): IcebergDirect =
+    directs.computeIfAbsent(table, _ => new IcebergDirect(keys.table(table)))
 
   /** Commits without a query. After a conflict, the lookup begins again. */
   private def direct(table: String, marking: => MarkingOperations, name: MarkName, lsn: Long)(
       change: DirectTable => DirectChange
-  ): Unit = {
-    val known = directs.computeIfAbsent(table, _ => new IcebergDirect(keys.table(table)))
+  ): Unit =
     attempt(IcebergDirect.isConflict) {
-      known.commit(marking, load(table).name, name.toString -> lsn.toString)(change)
+      directOf(table).commit(marking, load(table).name, name.toString -> lsn.toString)(change)
     }
-  }
 
   /** Commits by a query of Spark. */
   private def query(
@@ -277,18 +284,30 @@ object IcebergTarget {
   private val Hour = java.time.Duration.ofHours(1).toMillis
 
   /**
-   * Returns when the oldest version began that stays, because it was the current one at a time. None if no older
-   * version is to be removed now. The job does not expire each version on its own, because that compares the files of
-   * all others.
+   * Returns when the oldest version that stays began: the one that was current at the time `due`. None if the job
+   * removes no version now. It removes many at once, because each removal compares the files of all other versions.
    *
    * @param times when the current version and its ancestors began, the oldest first
    * @param due the versions that ended before this time are removed
-   * @param isMany whether there are so many versions that none of them has to be due for long
+   * @param isMany
+   *   true removes versions as soon as they are due; false waits until the oldest one has been due for an hour
    */
   private[target] def expiry(times: IndexedSeq[Long], due: Long, isMany: Boolean): Option[Long] = {
     // A version ends when the next one begins.
     def isLate = times.lift(1).exists(_ < due - Hour)
     times.takeWhile(_ <= due).lastOption.filter(_ > times.head && (isMany || isLate))
+  }
+
+  /** The properties with which a table says itself which snapshots stay. */
+  private val OwnExpiry = Seq(Names.MAX_SNAPSHOT_AGE_MS, Names.MIN_SNAPSHOTS_TO_KEEP)
+
+  /** Returns whether a snapshot is too old for the properties of a table, and has been so for long. */
+  private def isOwnDue(metadata: TableMetadata, times: IndexedSeq[Long]): Boolean = {
+    val age =
+      metadata.propertyAsLong(Names.MAX_SNAPSHOT_AGE_MS, Names.MAX_SNAPSHOT_AGE_MS_DEFAULT)
+    val least =
+      metadata.propertyAsInt(Names.MIN_SNAPSHOTS_TO_KEEP, Names.MIN_SNAPSHOTS_TO_KEEP_DEFAULT)
+    times.dropRight(math.max(1, least)).headOption.exists(_ < System.currentTimeMillis - age - Hour)
   }
 
   /** The version of the format that has all types of a schema. */

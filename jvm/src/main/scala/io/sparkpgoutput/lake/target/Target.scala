@@ -19,8 +19,10 @@ import io.sparkpgoutput.protocol.Lsn
  * {{{
  *   rows of a cut or a copy ──┐
  *                             ├──► one atomic commit, if the table has the expected mark of this generation,
- *   mark: generation g, LSN ──┘    and no mark of a greater generation ──► the mark is read back
+ *   mark: generation g, LSN ──┘    and no mark of a greater generation ──► a commit of Spark: the mark is read back
  * }}}
+ *
+ * A direct commit returns only after the format has confirmed it, so its mark is read back only after an error.
  *
  * '''What a mark says.''' The table has all transactions of the server with a commit LSN below the mark, and no
  * others that change the table. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never separates
@@ -71,8 +73,7 @@ trait Target {
   def look(table: String): TargetLook
 
   /**
-   * Rewrites small files, and files with many deleted rows, of a table that was written directly. One thread calls it, beside
-   * [[commit]].
+   * Rewrites small files, and files with many deleted rows. One thread calls it, beside [[commit]].
    *
    * @return whether files were rewritten
    */
@@ -84,19 +85,20 @@ trait Target {
    */
   def keepKeys(table: String): Unit = ()
 
-  /** Returns the numbers of the files of a table; None if this process has not written it directly. */
+  /** Returns the numbers of the files of a table; None if this process does not know them. */
   def files(table: String): Option[TableFiles] = None
 
-  /** Writes a checkpoint of a table that was written directly, if one is due, so that it opens fast. */
+  /** Writes a checkpoint of a table, if one is due, so that it opens fast. */
   def checkpoint(table: String): Unit
 
   /**
-   * Forgets old versions of a table that was written directly, with their files.
+   * Forgets old versions of a table, with their files.
    *
    * @param since the versions that ended before this time are removed
    * @param versions the most versions that stay
+   * @return why the table keeps its old versions; None if they are removed when it is time
    */
-  def expire(table: String, since: Instant, versions: Int): Unit
+  def expire(table: String, since: Instant, versions: Int): Option[String]
 
   /** Returns the rows of a table, as it is now. */
   def read(session: SparkSession, table: String): DataFrame

@@ -5,7 +5,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.MirroredTable.folded
-import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.catalog.{ColumnHiding, TableMode}
 
 /** The names that tables have in the target. Names that differ only in case are the same. */
 object TargetNames {
@@ -79,14 +79,16 @@ object TargetNames {
         "PGOUTPUT_TARGET_NAME.COLUMN",
         "table" -> table,
         "column" -> column,
-        "problem" -> problem
+        "problem" -> problem,
+        "entry" -> ColumnHiding.exclusion(table, column)
       )
     collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>
       throw new LakeException(
         "PGOUTPUT_TARGET_NAME.SAME_COLUMN",
         "one" -> one,
         "other" -> other,
-        "table" -> table
+        "table" -> table,
+        "entry" -> ColumnHiding.exclusion(table, other)
       )
     }
     for (
@@ -97,17 +99,20 @@ object TargetNames {
         case TableMode.History(_) => new LakeException(
             "PGOUTPUT_TARGET_NAME.HISTORY_COLUMN",
             "table" -> table,
-            "column" -> column
+            "column" -> column,
+            "entry" -> ColumnHiding.exclusion(table, column)
           )
         case TableMode.Versions => new LakeException(
             "PGOUTPUT_TARGET_NAME.VERSION_COLUMN",
             "table" -> table,
-            "column" -> column
+            "column" -> column,
+            "entry" -> ColumnHiding.exclusion(table, column)
           )
         case _ => new LakeException(
             "PGOUTPUT_TARGET_NAME.MARK_COLUMN",
             "table" -> table,
-            "column" -> column
+            "column" -> column,
+            "entry" -> ColumnHiding.exclusion(table, column)
           )
       }
   }

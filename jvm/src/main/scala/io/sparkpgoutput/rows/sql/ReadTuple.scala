@@ -109,7 +109,7 @@ case class DecodeTuple(
     copy(rowSchema = rowSchema.copy(required = positions))
 
   override def newReader(): MessageFunction = {
-    val decoder = new MessageDecoder(options.encoding, FieldSelection.Nothing)
+    val decoder = new MessageDecoder(options.encoding, FieldSelection.Unused)
     val cells = new EncodedTuple
     val converter = new RowConverter(rowSchema, typeIds)
     (message, context) => {

@@ -13,6 +13,7 @@ import scala.util.{Try, Using}
 
 import org.postgresql.PGConnection
 import org.postgresql.copy.{CopyDual, CopyOut}
+import org.postgresql.core.TransactionState
 import org.postgresql.jdbc.PgConnection
 import org.postgresql.util.HostSpec
 
@@ -46,6 +47,23 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
     execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try queries
     finally Try(execute("ROLLBACK")): Unit
+  }
+
+  /**
+   * Runs a query that can fail with an SQLSTATE. The transaction that is open, if there is one, goes on.
+   *
+   * @return None if it fails so
+   */
+  def unless[T](states: Set[String])(query: => T): Option[T] = {
+    val executor = connection.unwrap(classOf[PgConnection]).getQueryExecutor
+    val isOpen = executor.getTransactionState == TransactionState.OPEN
+    if (isOpen) execute("SAVEPOINT before_query")
+    try Some(query)
+    catch {
+      case error: SQLException if states(error.getSQLState) =>
+        if (isOpen) execute("ROLLBACK TO SAVEPOINT before_query")
+        None
+    }
   }
 
   /** Starts to read the rows of a COPY … TO STDOUT. Until its end, the connection runs nothing else. */

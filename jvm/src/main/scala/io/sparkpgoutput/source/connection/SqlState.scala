@@ -15,6 +15,7 @@ private[sparkpgoutput] object SqlState {
   val InvalidCatalogName = "3D000"
   val InvalidSchemaName = "3F000"
   val InsufficientPrivilege = "42501"
+  val SyntaxError = "42601"
   val UndefinedObject = "42704"
   val UndefinedTable = "42P01"
   val DuplicateObject = "42710"

@@ -12,7 +12,7 @@ import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding}
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding, TruncateMessage}
 
 /**
  * Makes a row of each message. The server describes a table and its types once in a session. In the rows,
@@ -56,10 +56,7 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
       define(BigEndian.uint32(message, 1))
       pending.append(message)
     case Tag.Truncate =>
-      // Truncate: Int32 number of relations; Int8 options; Int32 oid of each relation.
-      (0 until BigEndian.int32(message, 1)).foreach(index =>
-        define(BigEndian.uint32(message, 6 + 4 * index))
-      )
+      TruncateMessage.foreachTable(message)(define)
       pending.append(message)
     // PostgreSQL 18 sends Stream Abort for a rolled back transaction without streaming too.
     case Tag.StreamAbort => ()

@@ -57,7 +57,7 @@ class SlotSession(
   private var reached = 0L
 
   /** The value of `reached` in the last chunk. */
-  private var told = 0L
+  private var passedOn = 0L
   private var lastStatus = System.nanoTime()
   private var lastQuestion = 0L
 
@@ -181,7 +181,7 @@ class SlotSession(
     queue.put(new MessageChunk(filling.toArray, fillingBytes, reached))
     filling.clear()
     fillingBytes = 0
-    told = reached
+    passedOn = reached
   }
 
   /** The server has sent all that it has for now. */
@@ -189,7 +189,7 @@ class SlotSession(
     if (!copy.isActive) throw new IllegalStateException("the server ended the replication.")
     lastShutdownQuestion = System.nanoTime()
     val end = wanted
-    if (filling.nonEmpty || (end != 0 && told != reached && !Lsn.isBelow(reached, end))) handOver()
+    if (filling.nonEmpty || (end != 0 && passedOn != reached && !Lsn.isBelow(reached, end))) handOver()
     if (end == 0) {
       endIfParkedTooLong()
       LockSupport.parkNanos(ParkedPause)

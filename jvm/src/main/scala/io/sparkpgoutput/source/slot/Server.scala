@@ -41,10 +41,11 @@ object Server extends Logging {
     val (systemIdentifier, timeline) = connection
       .query("IDENTIFY_SYSTEM")(row => (row.getString("systemid"), row.getInt("timeline")))
       .head
-    val server = connection
+    val version = connection.majorVersion
+    checkVersion(version)
+    connection
       .query(
         "SELECT current_database() AS database, " +
-          "current_setting('server_version_num')::int / 10000 AS major_version, " +
           "current_setting('wal_block_size')::int AS block_size, " +
           "pg_is_in_recovery() AS in_recovery"
       ) { row =>
@@ -52,14 +53,12 @@ object Server extends Logging {
           systemIdentifier,
           timeline,
           row.getString("database"),
-          row.getInt("major_version"),
+          version,
           row.getInt("block_size"),
           row.getBoolean("in_recovery")
         )
       }
       .head
-    checkVersion(server.majorVersion)
-    server
   }
 
   /** Fails if a version is too old, and warns once if a version is newer than those that were tried. */

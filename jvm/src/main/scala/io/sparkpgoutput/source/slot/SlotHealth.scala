@@ -63,7 +63,8 @@ object SlotHealth {
       val meaning =
         if (status == "lost")
           "the server has removed WAL that the slot needs, so nobody can read it any more. Begin again " +
-            "with another slot, or copy the tables again with spark-pgoutput resync --all."
+            "with another slot. For a job of replicate, run spark-pgoutput resync --all with the --checkpoint " +
+            "of the job."
         else
           "the server can remove WAL that the slot needs at its next checkpoint. Read faster, or set " +
             "max_slot_wal_keep_size to a greater value."

@@ -65,13 +65,13 @@ import io.sparkpgoutput.source.slot._
  *
  *  1. WAL that is flushed does not change on a timeline. A session that starts with a confirmed LSN at or below
  *     the start of a batch, and reads to its end as above, has all of the batch, and nothing else.
- *  1. Spark writes the offsets of a batch before it runs the batch, and runs the same range again after a
+ *  2. Spark writes the offsets of a batch before it runs the batch, and runs the same range again after a
  *     failure. The first offset is in the folder of the source, because Spark asks for it again if the first
  *     batch did not end. [[SourceLog]] keeps it there, in files `0.json`, `1.json` and so on, of which the last one
  *     counts. Such a file has the version of its format, the UUID of the source, the system identifier and the
  *     timelines of the server, the database, the slot, the publications with their oids, the first offset, and the
  *     schema of the rows. [[StreamStart]] compares a later start with it.
- *  1. [[io.sparkpgoutput.source.slot.SlotChecks]] checks the slot three times: before each batch, again while
+ *  3. [[io.sparkpgoutput.source.slot.SlotChecks]] checks the slot three times: before each batch, again while
  *     the session holds the slot and nobody else can move it, and before `SessionEnd` confirms the last end. It
  *     compares the confirmed LSN of the slot, the end of the server's WAL, the system identifier and the
  *     history of the timeline. If one of them does not fit, the query fails, so it never continues with a

@@ -316,7 +316,8 @@ object InfiniteValue {
   def isClamped(infinity: InfinityMode, out: ValueWriter): Boolean = infinity match {
     case InfinityMode.Clamp => true
     case InfinityMode.Null  => out.setNull(); false
-    case InfinityMode.Error => throw new InvalidValue("is infinite", "use the option infinity")
+    case InfinityMode.Error =>
+      throw new InvalidValue("is infinite", "set the option infinity to null or clamp")
     case InfinityMode.ErrorOfKey =>
       throw new InvalidValue("is infinite and in the key", "use STRING")
   }

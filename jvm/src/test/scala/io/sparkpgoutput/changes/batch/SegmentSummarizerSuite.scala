@@ -10,7 +10,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
   import StreamMessages._
 
   private def summary(messages: Seq[Array[Byte]]): SegmentSummary =
-    BatchRead.summary(Positioned.all(messages))
+    BatchChanges.summary(Positioned.all(messages))
 
   /** The events as short texts. A message is its tag and its position. */
   private def events(messages: Seq[Array[Byte]]): Seq[String] = summary(messages).events.map {
@@ -91,11 +91,11 @@ class SegmentSummarizerSuite extends AnyFunSuite {
 
   test("a summary has the fingerprint of its messages") {
     val messages = Positioned.all(plain(7, 100)).map(m => m.copy(position = 10 + 3 * m.position))
-    val found = BatchRead.summary(messages)
+    val found = BatchChanges.summary(messages)
     assert(found.first == 10)
     assert(found.last == 19)
     assert(found.fingerprint.messages == 4)
-    assert(BatchRead.summary(messages).fingerprint == found.fingerprint)
+    assert(BatchChanges.summary(messages).fingerprint == found.fingerprint)
     val others = Seq(
       messages.dropRight(1),
       messages.updated(2, Positioned(16, insert("b"))),
@@ -106,7 +106,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
       ).updated(1, messages(2).copy(position = 13))
     )
     others.foreach { other =>
-      assert(BatchRead.summary(other).fingerprint != found.fingerprint)
+      assert(BatchChanges.summary(other).fingerprint != found.fingerprint)
     }
   }
 
@@ -114,7 +114,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     Seq("42 00", "43 01", "52 00 00 00 01").foreach { hex =>
       val messages = Seq(begin(7, 100), Fields.unhex(hex))
       val error = raised("PGOUTPUT_MALFORMED_MESSAGE") {
-        new AssembledStream(Seq(summary(messages)), EarlierRelations(), BatchRead.options)
+        new AssembledStream(Seq(summary(messages)), EarlierRelations(), BatchChanges.options)
       }
       assert(error.getMessage.contains("position 1: "), hex)
     }

@@ -24,16 +24,20 @@ class AssembledStreamSuite extends PropertySuite {
     places.zip(places.drop(1)).map { case (from, until) => messages.slice(from, until) }
   }
 
-  private def assertSame(found: BatchRead, expected: BatchRead, format: ChangeFormat): Unit = {
+  private def assertSame(
+      found: BatchChanges,
+      expected: BatchChanges,
+      format: ChangeFormat
+  ): Unit = {
     if (found.rows != expected.rows) {
-      assert(BatchRead.text(found.rows, format) == BatchRead.text(expected.rows, format))
+      assert(BatchChanges.text(found.rows, format) == BatchChanges.text(expected.rows, format))
     }
     assert(found.openShown == expected.openShown)
   }
 
   /** A format with all fields that do not depend on the position of a message in the stream. */
-  private val placeless = BatchRead.format(fields =
-    BatchRead.allFields.filterNot(Set(ORDINAL, POSITION))
+  private val placeless = BatchChanges.format(fields =
+    BatchChanges.allFields.filterNot(Set(ORDINAL, POSITION))
   )
   private val version = placeless.rowType.fieldIndex("_commit_version")
 
@@ -43,30 +47,30 @@ class AssembledStreamSuite extends PropertySuite {
       java.lang.Long.compareUnsigned(a.getLong(version), b.getLong(version)) < 0
     )
 
-  private def assertSameCommits(found: BatchRead, expected: BatchRead): Unit = {
+  private def assertSameCommits(found: BatchChanges, expected: BatchChanges): Unit = {
     val (one, other) = (byCommit(found.rows), byCommit(expected.rows))
     if (one != other) {
-      assert(BatchRead.text(one, placeless) == BatchRead.text(other, placeless))
+      assert(BatchChanges.text(one, placeless) == BatchChanges.text(other, placeless))
     }
   }
 
   test("a stream cut anywhere gives the same changes and open transactions") {
-    val format = BatchRead.format()
+    val format = BatchChanges.format()
     forAll(minSuccessful(200)) { seed: Long =>
       val random = new Random(seed)
       val (_, data) = new Histories(random).streams()
       val end = if (random.nextBoolean()) data.size else random.nextInt(data.size + 1)
       val messages = Positioned.all(data.take(end))
-      assertSame(BatchRead(cut(messages, random)), BatchRead.whole(messages), format)
+      assertSame(BatchChanges(cut(messages, random)), BatchChanges.whole(messages), format)
     }
   }
 
   test("a stream read with breaks gives the changes of its history") {
     forAll(minSuccessful(200)) { seed: Long =>
       val (clean, data) = new Histories(new Random(seed)).streams()
-      val expected = BatchRead.whole(Positioned.all(clean), format = placeless)
+      val expected = BatchChanges.whole(Positioned.all(clean), format = placeless)
       assert(expected.open.isEmpty)
-      assertSameCommits(BatchRead.whole(Positioned.all(data), format = placeless), expected)
+      assertSameCommits(BatchChanges.whole(Positioned.all(data), format = placeless), expected)
     }
   }
 
@@ -81,7 +85,7 @@ class AssembledStreamSuite extends PropertySuite {
   }
 
   test("a stream that is read in two batches, one after the other, gives the same changes") {
-    val format = BatchRead.format()
+    val format = BatchChanges.format()
     val version = format.rowType.fieldIndex("_commit_version")
     def sorted(rows: Seq[UnsafeRow]) =
       rows.sortWith((a, b) => a.getLong(version) < b.getLong(version))
@@ -91,16 +95,18 @@ class AssembledStreamSuite extends PropertySuite {
       val histories = new Histories(random, handedOver = true)
       val messages = Positioned.all(histories.streams()._2)
       val (before, behind) = messages.splitAt(random.nextInt(messages.size + 1))
-      val first = BatchRead.whole(before)
+      val first = BatchChanges.whole(before)
       val start = first.open.map(_.transaction.firstPosition).minOption
       val (earlier, again) = before.partition(message => start.forall(message.position < _))
-      val second = BatchRead(
+      val second = BatchChanges(
         Seq(again ++ behind),
-        BatchRead.options.copy(after = first.rows.map(_.getLong(version)).maxOption.getOrElse(0)),
+        BatchChanges.options.copy(after =
+          first.rows.map(_.getLong(version)).maxOption.getOrElse(0)
+        ),
         format,
         relationsOf(earlier)
       )
-      val whole = BatchRead.whole(messages)
+      val whole = BatchChanges.whole(messages)
       val both = first.copy(rows = sorted(first.rows ++ second.rows), open = second.open)
       assertSame(both, whole.copy(rows = sorted(whole.rows)), format)
     }
@@ -110,23 +116,23 @@ class AssembledStreamSuite extends PropertySuite {
     test(s"$name cut anywhere gives the same changes") {
       val messages = Captures.messages(name)
       // The binary format of a user's type is not known.
-      val format = BatchRead.format().copy(failFast = false)
-      val whole = BatchRead.whole(messages, format = format)
+      val format = BatchChanges.format().copy(failFast = false)
+      val whole = BatchChanges.whole(messages, format = format)
       assert(whole.rows.nonEmpty)
       val random = new Random(name.hashCode)
-      assertSame(BatchRead(cut(messages, random), format = format), whole, format)
+      assertSame(BatchChanges(cut(messages, random), format = format), whole, format)
     }
   }
 
   Captures.seams.foreach { name =>
     test(s"$name, read with breaks, gives the changes of its history, cut anywhere or not") {
       val (clean, data) = Captures.seam(name)
-      val expected = BatchRead.whole(clean, format = placeless)
+      val expected = BatchChanges.whole(clean, format = placeless)
       assert(expected.rows.nonEmpty)
-      val whole = BatchRead.whole(data, format = placeless)
+      val whole = BatchChanges.whole(data, format = placeless)
       assertSameCommits(whole, expected)
       val random = new Random(name.hashCode)
-      assertSame(BatchRead(cut(data, random), format = placeless), whole, placeless)
+      assertSame(BatchChanges(cut(data, random), format = placeless), whole, placeless)
     }
   }
 }

@@ -9,7 +9,7 @@ import io.sparkpgoutput.changes.{Captures, Positioned}
 import io.sparkpgoutput.errors.Errors.raised
 
 class WholeTransactionReaderSuite extends AnyFunSuite {
-  private val format = BatchRead.format().copy(failFast = false)
+  private val format = BatchChanges.format().copy(failFast = false)
 
   private def read(messages: Seq[Array[Byte]]): Seq[UnsafeRow] = {
     val reader = new WholeTransactionReader(format)
@@ -28,11 +28,11 @@ class WholeTransactionReaderSuite extends AnyFunSuite {
   unstreamed.foreach { name =>
     test(s"$name gives the rows of the batch reader") {
       val messages = Captures.messages(name)
-      val expected = BatchRead.whole(messages, format = format).rows
+      val expected = BatchChanges.whole(messages, format = format).rows
       assert(expected.nonEmpty)
       val found = read(messages.map(_.bytes))
       if (found != expected) {
-        assert(BatchRead.text(found, format) == BatchRead.text(expected, format))
+        assert(BatchChanges.text(found, format) == BatchChanges.text(expected, format))
       }
     }
   }
@@ -53,8 +53,8 @@ class WholeTransactionReaderSuite extends AnyFunSuite {
       insert("b"),
       commit(110)
     )
-    val expected = BatchRead.whole(Positioned.all(messages), format = format)
-    assert(BatchRead.text(read(messages), format) == BatchRead.text(expected.rows, format))
+    val expected = BatchChanges.whole(Positioned.all(messages), format = format)
+    assert(BatchChanges.text(read(messages), format) == BatchChanges.text(expected.rows, format))
     assert(expected.rows.length == 3)
   }
 

@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.types.VariantVal
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.changes.batch.BatchRead
+import io.sparkpgoutput.changes.batch.BatchChanges
 import io.sparkpgoutput.changes.{Positioned, StreamMessages, TablePattern}
 import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.TextEncoding
@@ -32,12 +32,12 @@ class ChangeRowWriterSuite extends AnyFunSuite {
   private def rows(format: ChangeFormat, messages: Array[Byte]*): Seq[SparkRow] = {
     val transaction = begin(7, 100) +: messages :+ commit(100)
     val converter = CatalystTypeConverters.createToScalaConverter(format.rowType)
-    BatchRead.whole(Positioned.all(transaction), format = format).rows
+    BatchChanges.whole(Positioned.all(transaction), format = format).rows
       .map(converter(_).asInstanceOf[SparkRow])
   }
 
   private def changes(table: TableFormat, messages: Array[Byte]*): Seq[String] =
-    rows(BatchRead.format(table, Seq(CHANGE_TYPE, MISSING)), messages: _*).map(shown)
+    rows(BatchChanges.format(table, Seq(CHANGE_TYPE, MISSING)), messages: _*).map(shown)
 
   private def shown(row: SparkRow): String = row.toSeq.map {
     case names: scala.collection.Seq[_] => names.mkString("{", " ", "}")
@@ -131,7 +131,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
   }
 
   test("each row says where it comes from") {
-    val format = BatchRead.format(fields = BatchRead.allFields)
+    val format = BatchChanges.format(fields = BatchChanges.allFields)
     val messages = Seq(
       origin("elsewhere"),
       relation(columns),
@@ -155,7 +155,8 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     val ordinals = column(ORDINAL).map(_.asInstanceOf[Long])
     assert(ordinals.distinct.sorted == ordinals)
     assert(column(KEYS).map(_.toString).distinct.size == 2)
-    val times = rows(BatchRead.format(fields = Seq(COMMIT_TIMESTAMP)), messages: _*).map(_.get(1))
+    val times =
+      rows(BatchChanges.format(fields = Seq(COMMIT_TIMESTAMP)), messages: _*).map(_.get(1))
     val expected = CatalystTypeConverters.convertToScala(timestamp(100), TimestampType)
     assert(times.toSet == Set(expected))
   }
@@ -240,7 +241,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
   test("a change of an unknown table is an error, even if its rows are not wanted") {
     val ofOthers = ChangeFilter(tables = Some(Seq(TablePattern("other", None))))
     Seq(insert(Seq("1"), oid = 9), truncate(Seq(Table, 9))).foreach { message =>
-      val format = BatchRead.format(TableFormat.AsMap)
+      val format = BatchChanges.format(TableFormat.AsMap)
       Seq(format, format.copy(filter = ofOthers)).foreach { format =>
         fails("PGOUTPUT_UNKNOWN_RELATION", "position 2", "oid 9")(rows(format, relation(), message))
       }
@@ -258,10 +259,10 @@ class ChangeRowWriterSuite extends AnyFunSuite {
 
   test("a value that does not fit is an error, or NULL") {
     val messages = Seq(relation(columns), insert(Seq("1", "two", "a")))
-    val format = BatchRead.format(columnsOf(typed), Seq(CHANGE_TYPE))
+    val format = BatchChanges.format(columnsOf(typed), Seq(CHANGE_TYPE))
     fails("PGOUTPUT_INVALID_VALUE", "position 2", "public.t", "'n'")(rows(format, messages: _*))
     assert(rows(format.copy(failFast = false), messages: _*).map(shown) == Seq("1 null a insert"))
-    val variant = BatchRead.format(TableFormat.AsVariant, Seq(CHANGE_TYPE))
+    val variant = BatchChanges.format(TableFormat.AsVariant, Seq(CHANGE_TYPE))
     fails("PGOUTPUT_INVALID_VALUE", "position 2", "public.t", "'n'")(rows(variant, messages: _*))
     assert(
       rows(variant.copy(failFast = false), messages: _*).map(shown) ==
@@ -289,13 +290,13 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     ).foreach { case (typeId, value) =>
       assert(of(typeId, value).contains("; use a schema, or the option row 'map'; "), value)
     }
-    assert(of(date, "infinity").contains("; use the option infinity; "))
+    assert(of(date, "infinity").contains("; set the option infinity to null or clamp; "))
   }
 
   test("a row that is too large for VARIANT is an error, even if its last value is not valid") {
     val most = "x" * (VariantUtil.SIZE_LIMIT - 5) // after its header, no byte is left
     val messages = Seq(relation(columns.reverse.take(2)), insert(Seq(most, "two")))
-    val format = BatchRead.format(TableFormat.AsVariant).copy(failFast = false)
+    val format = BatchChanges.format(TableFormat.AsVariant).copy(failFast = false)
     fails("PGOUTPUT_INVALID_VALUE", "position 2", "public.t", "too large for VARIANT") {
       rows(format, messages: _*)
     }
@@ -311,7 +312,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
       truncate(Seq(5, Table)),
       delete(key = Seq("2", null, null))
     )
-    val format = BatchRead.format()
+    val format = BatchChanges.format()
     val all = rows(format, messages: _*)
     def kept(filter: ChangeFilter) = rows(format.copy(filter = filter), messages: _*)
     val table = Some(Seq(TablePattern("public", Some("t"))))
@@ -343,12 +344,12 @@ class ChangeRowWriterSuite extends AnyFunSuite {
       truncate(Seq(Table))
     )
     Seq(columnsOf(typed), TableFormat.AsMap, TableFormat.AsVariant).foreach { table =>
-      val format = BatchRead.format(table)
+      val format = BatchChanges.format(table)
       val all = rows(format, messages: _*).map(_.toSeq.map(String.valueOf))
       val width = table.columns.length
       for {
         required <- table.columns.indices.toSet.subsets().map(_.toSeq.sorted)
-        fields <- Seq(Nil, Seq(MISSING), Seq(CHANGE_TYPE, ORDINAL), BatchRead.allFields)
+        fields <- Seq(Nil, Seq(MISSING), Seq(CHANGE_TYPE, ORDINAL), BatchChanges.allFields)
       } {
         val part = format.copy(requiredColumns = required, requiredFields = fields)
         val found = rows(part, messages: _*).map(_.toSeq.map(String.valueOf))
@@ -358,14 +359,15 @@ class ChangeRowWriterSuite extends AnyFunSuite {
       }
     }
     // A column that is not read has no value that does not fit.
-    val id = BatchRead.format(columnsOf(typed)).copy(requiredColumns = Seq(0), requiredFields = Nil)
+    val id =
+      BatchChanges.format(columnsOf(typed)).copy(requiredColumns = Seq(0), requiredFields = Nil)
     assert(rows(id, relation(columns), insert(Seq("1", "two", "a"))) == Seq(SparkRow(1)))
   }
 
   test("text and names can be in another encoding") {
     val latin1 = TextEncoding.of("LATIN1").get // each byte of UTF-8's is a character
-    val assembler = BatchRead.options.copy(encoding = latin1)
-    val format = BatchRead.format(fields = Seq(TABLE, MISSING))
+    val assembler = BatchChanges.options.copy(encoding = latin1)
+    val format = BatchChanges.format(fields = Seq(TABLE, MISSING))
     val options = format.options.copy(encoding = latin1)
     val messages = Positioned.all(
       Seq(
@@ -375,9 +377,9 @@ class ChangeRowWriterSuite extends AnyFunSuite {
       ) :+
         commit(100)
     )
-    val read = BatchRead.whole(messages, assembler, format.copy(options = options))
+    val read = BatchChanges.whole(messages, assembler, format.copy(options = options))
     assert(
-      BatchRead.text(read.rows, format).mkString.replace("ArraySeq", "List") ==
+      BatchChanges.text(read.rows, format).mkString.replace("ArraySeq", "List") ==
         "[Map(Ã© -> Ã¶),public.Ã\u009f,List(Ã¼)]"
     )
   }

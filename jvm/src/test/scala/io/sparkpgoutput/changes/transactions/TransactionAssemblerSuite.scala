@@ -22,8 +22,8 @@ class TransactionAssemblerSuite extends AnyFunSuite {
       messages: Seq[Array[Byte]],
       after: Long = 0,
       skipIncomplete: Boolean = false
-  ): AssembledStream = {
-    val stream = new AssembledStream(after, skipIncomplete)
+  ): TransactionTexts = {
+    val stream = new TransactionTexts(after, skipIncomplete)
     messages.zipWithIndex.foreach { case (message, position) =>
       stream.assembler.message(position.toLong, message)
     }
@@ -177,7 +177,7 @@ class TransactionAssemblerSuite extends AnyFunSuite {
     val messages = block(7, true, "a") ++ prepared(8, "g", "b") ++ plain(9, 100, "c") ++
       Seq(streamStart(7), insert("d", 71))
     val rest = Seq(insert("e", 7), streamStop, streamAbort(7, 71), streamPrepare(7, "h"))
-    def goOn(stream: AssembledStream): Unit = {
+    def goOn(stream: TransactionTexts): Unit = {
       rest.zipWithIndex.foreach { case (message, index) =>
         stream.assembler.message(messages.size.toLong + index, message)
       }
@@ -189,7 +189,7 @@ class TransactionAssemblerSuite extends AnyFunSuite {
     goOn(stream)
     assert(state.openTransactions.map(_.state) == Seq("streaming", "prepared"))
     assert(state.openTransactions.map(_.transaction.changes) == Seq(2L, 1L))
-    val again = new AssembledStream(start = state)
+    val again = new TransactionTexts(start = state)
     state.openTransactions.foreach(open => again.begin(open.transaction)) // to collect its changes
     goOn(again)
   }

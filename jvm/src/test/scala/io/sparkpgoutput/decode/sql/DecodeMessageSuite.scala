@@ -40,8 +40,8 @@ class DecodeMessageSuite extends MessageFunctionTests {
   }
 
   test("a row of no fields is not NULL") {
-    checkEvaluation(IsNull(pruned(FieldSelection.Nothing)), false, row(insert))
-    checkEvaluation(IsNull(pruned(FieldSelection.Nothing)), true, row(null))
+    checkEvaluation(IsNull(pruned(FieldSelection.Unused)), false, row(insert))
+    checkEvaluation(IsNull(pruned(FieldSelection.Unused)), true, row(null))
   }
 
   test("a message that the filter drops gives NULL") {

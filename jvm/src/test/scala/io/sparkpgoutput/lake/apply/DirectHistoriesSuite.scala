@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.direct.{KeyCache, KeyColumn}
-import io.sparkpgoutput.lake.target.{Target, Targets}
+import io.sparkpgoutput.lake.target.{OldTables, Target, Targets}
 
 /**
  * Random histories of tables, into which small cuts are written. `-Dspark-pgoutput.seed=` gives the first
@@ -36,7 +36,8 @@ class DirectHistoriesSuite extends DeltaTests {
         DeltaLog.clearCache()
         Targets.of(spark, folder, Some("delta"), keys)
       },
-      table => s"$folder/$table"
+      table => s"$folder/$table",
+      OldTables.makeDue
     ),
     iceberg("2"),
     iceberg("3")
@@ -52,7 +53,12 @@ class DirectHistoriesSuite extends DeltaTests {
   )
 
   /** Runs histories until many have failed. Then fails with the seeds of those. */
-  private def live(count: Int, mixed: Long => Long, comparesMerge: Boolean = false): Unit = {
+  private def live(
+      count: Int,
+      mixed: Long => Long = KeyColumn.mixed,
+      mostOld: Long = Long.MaxValue,
+      comparesMerge: Boolean = false
+  ): Unit = {
     var (cuts, merges, errors) = (0, 0, 0)
     val failures = (0 until count).iterator.flatMap { number =>
       val seed = first + number
@@ -64,8 +70,10 @@ class DirectHistoriesSuite extends DeltaTests {
           format.open,
           format.properties,
           mixed,
+          mostOld,
           comparesMerge,
-          hasShape = seed / formats.length % 2 == 1
+          hasShape = seed / formats.length % 2 == 1,
+          table => format.age(format.place(table))
         )
       val failure =
         try {
@@ -83,12 +91,12 @@ class DirectHistoriesSuite extends DeltaTests {
       s"$count histories from the seed $first: $cuts cuts, $merges by MERGE, $errors with an error"
     )
     if (failures.nonEmpty) fail(s"Seeds ${failures.map(_._1).mkString(", ")}", failures.head._2)
-    // The histories write cuts, and most of them directly.
-    assert(cuts > count && merges <= cuts / 5)
+    // The histories write cuts, and most of them directly, unless the driver has no memory for that.
+    assert(cuts > count && (merges <= cuts / 5 || mostOld < Long.MaxValue))
   }
 
   test("after each cut of a random history, a table has the rows of the server") {
-    live(count, KeyColumn.mixed)
+    live(count)
     file.foreach(file => new ObjectMapper().writeValue(new java.io.File(file), contents))
   }
 
@@ -96,8 +104,15 @@ class DirectHistoriesSuite extends DeltaTests {
     live(if (count > 100) count else math.max(3, count / 3), _ => 0)
   }
 
+  /** How many histories have many commits by a MERGE, which takes longer. */
+  private def some = math.max(1, math.min(200, count / 10))
+
+  test("a table has the rows of the server also if the driver has little memory for old values") {
+    live(some, mostOld = 200)
+  }
+
   test("a MERGE of the same cuts gives the same rows") {
-    live(math.max(1, math.min(200, count / 10)), KeyColumn.mixed, comparesMerge = true)
+    live(some, comparesMerge = true)
   }
 }
 
@@ -110,10 +125,12 @@ object DirectHistoriesSuite {
    * @param properties the properties of each table
    * @param open opens the target, as a new start does
    * @param place the folder of a table
+   * @param age lets so much time pass in a folder that old files are removed
    */
   final case class Format(
       properties: Map[String, String],
       open: () => Target,
-      place: String => String
+      place: String => String,
+      age: String => Unit = _ => ()
   )
 }

@@ -23,8 +23,10 @@ import io.sparkpgoutput.lake.target._
  * @param seed decides everything that happens
  * @param open opens the target, as a new start does
  * @param mixed the last step of a hash of a key
+ * @param mostOld the most bytes of values of the target that a direct write has in memory
  * @param comparesMerge whether a second table gets the same cuts by MERGE
  * @param hasShape whether the table has partitions or a clustering, which others can change in Iceberg
+ * @param age makes a table older, so that old files of it are removed
  */
 final class DirectHistory(
     spark: SparkSession,
@@ -32,8 +34,10 @@ final class DirectHistory(
     open: () => Target,
     properties: Map[String, String] = Map.empty,
     mixed: Long => Long = KeyColumn.mixed,
+    mostOld: Long = Long.MaxValue,
     comparesMerge: Boolean = false,
-    hasShape: Boolean = false
+    hasShape: Boolean = false,
+    age: String => Unit = _ => ()
 ) {
   import DirectHistory._
 
@@ -159,7 +163,7 @@ final class DirectHistory(
       })
     }
     def write(into: Target, name: String, repairs: Boolean) = Try(
-      new CutApply(into, repairs, mixed = mixed).commit(
+      new CutApply(into, repairs, mixed = mixed, mostOld = mostOld).commit(
         spark,
         table.target.copy(target = name),
         table.formerNames,
@@ -220,7 +224,10 @@ final class DirectHistory(
 
   private def maintain(): Unit = random.nextInt(4) match {
     case 0 => target.checkpoint(table.name)
-    case 1 => target.expire(table.name, Instant.ofEpochMilli(0), 2)
+    case 1 =>
+      note("old files are removed")
+      age(table.name)
+      target.expire(table.name, Instant.ofEpochMilli(0), 2)
     case _ => note(s"a rewrite: ${target.compact(table.name)}")
   }
 

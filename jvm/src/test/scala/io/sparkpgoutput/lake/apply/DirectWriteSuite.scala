@@ -9,15 +9,17 @@ import scala.concurrent.duration.Duration
 import scala.concurrent.{Await, Future}
 import scala.util.Random
 
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.{IntegerType, StructType}
+import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.KeyCache
+import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, KeyCache, TableKeys}
 import io.sparkpgoutput.lake.queue.CutLimit
-import io.sparkpgoutput.lake.target.{ColumnChange, Target, TargetWrite, Targets}
+import io.sparkpgoutput.lake.target._
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
 class DirectWriteSuite extends DeltaTests {
@@ -178,6 +180,106 @@ class DirectWriteSuite extends DeltaTests {
     assert(limit(table, long).changes < 1000000)
     write(40, 204 to 304)
     assert(limit(table, long) == most)
+  }
+
+  /** A target of each format. */
+  private def targets(name: String): Seq[Target] = Seq(
+    Targets.of(spark, Files.createTempDirectory(name).toString, Some("delta")),
+    IcebergTables.in(spark, name)
+  )
+
+  test("a cut that needs many values of the target is written by a MERGE, with the same rows") {
+    def written(to: Target, mode: TableMode, mostOld: Long) = {
+      val table = new WrittenTable(spark, to, ReplicaIdentity.Default, mode, mostOld = mostOld)
+      import table.row
+      import table.server._
+      val long = "T" * 5000
+      val inserts = Seq(row(1, "a", "T1"), row(2, "a", long), row(3, "a", "T3"), row(4, "a", "x"))
+      table.cut(10L -> inserts.map(insert))
+      table.sql("UPDATE {} SET mine = 7 WHERE id < 3")
+      val few = table.cut(
+        20L -> Seq(update(row(3, "a", "T3"), row(3, "b", "T3")), delete(row(4, "a", "x")))
+      )
+      val many = table.cut(
+        30L -> Seq(update(row(1, "a", "T1"), row(1, "b", "T1")), insert(row(4, "c", "d"))),
+        40L -> Seq(update(row(2, "a", long), row(5, "a", long)), delete(row(3, "b", "T3")))
+      )
+      val found = to.read(spark, name).collect().map(_.toString).sorted.toSeq
+      (few.byMerge, many.byMerge, found)
+    }
+    for {
+      mode <- Seq(TableMode.Mirror, TableMode.Marking, TableMode.Versions)
+      (one, other) <- targets("direct").zip(targets("merged"))
+    } withClue(s"${one.format}, $mode: ") {
+      val (_, noReason, direct) = written(one, mode, mostOld = 10000)
+      val (few, many, merged) = written(other, mode, mostOld = 5000)
+      assert(few.isEmpty && noReason.isEmpty)
+      assert(many.exists(_.contains("of values that only the target has")))
+      assert(merged == direct && merged.length >= 3)
+    }
+  }
+
+  /** Rows of a file that were read, and whether the file is closed. */
+  final private class WatchedRows(rows: Iterator[InternalRow])
+      extends Iterator[InternalRow]
+      with AutoCloseable {
+    var read = 0
+    var isClosed = false
+    override def hasNext: Boolean = rows.hasNext
+    override def next(): InternalRow = { read += 1; rows.next() }
+    override def close(): Unit = {
+      isClosed = true
+      rows.asInstanceOf[AutoCloseable].close()
+    }
+  }
+
+  /** A target that watches what direct commits read. */
+  final private class WatchedTarget(target: Target) extends TargetBehind(target) {
+    var columns = Map.empty[WatchedRows, Seq[String]]
+
+    override def commit(
+        session: SparkSession,
+        table: String,
+        name: MarkName,
+        expected: Option[Long],
+        lsn: Long
+    )(write: TargetWrite): Unit = super.commit(session, table, name, expected, lsn)(write match {
+      case TargetWrite.Direct(change) => TargetWrite.Direct(table => change(watched(table)))
+      case query                      => query
+    })
+
+    private def watched(table: DirectTable) = new DirectTable {
+      override def schema: StructType = table.schema
+      override def column(at: Int): String = table.column(at)
+      override def files: Seq[DirectFile] = table.files
+      override def keys: TableKeys = table.keys
+      override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
+        val rows = new WatchedRows(table.read(file, columns))
+        WatchedTarget.this.columns += rows -> columns.map(schema(_).name)
+        rows
+      }
+    }
+  }
+
+  test("the values of a row are read up to this row only, and the file is closed then") {
+    for {
+      to <- targets("watched")
+      mostOld <- Seq(10000L, 1L)
+    } withClue(s"${to.format}, $mostOld: ") {
+      val watched = new WatchedTarget(to)
+      val table =
+        new WrittenTable(spark, watched, mostOld = mostOld)
+      import table.row
+      import table.server._
+      table.cut(10L -> (1 to 20).map(id => insert(row(id, "a", s"T$id"))))
+      val second = to.read(spark, name).select("id").collect()(1).getInt(0)
+      val done = table.cut(
+        20L -> Seq(update(row(second, "a", s"T$second"), row(second, "b", s"T$second")))
+      )
+      assert(done.byMerge.nonEmpty == (mostOld == 1))
+      val values = watched.columns.collectFirst { case (read, Seq("big", "mine")) => read }.get
+      assert(values.read == 2 && values.isClosed)
+    }
   }
 
   test("a column that a user adds is NULL in all rows, also after updates and rewrites") {

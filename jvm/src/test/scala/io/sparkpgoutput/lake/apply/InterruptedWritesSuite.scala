@@ -3,6 +3,10 @@ package io.sparkpgoutput.lake.apply
 import java.nio.file.{Files, Path, Paths}
 import java.time.Instant
 
+import scala.concurrent.ExecutionContext.Implicits.global
+import scala.concurrent.duration.DurationInt
+import scala.concurrent.{Await, Future}
+import scala.jdk.CollectionConverters._
 import scala.util.{Success, Try}
 
 import org.apache.spark.sql.delta.DeltaLog
@@ -19,21 +23,17 @@ import io.sparkpgoutput.lake.target._
 /**
  * Interrupts commits, rewrites, checkpoints and the removal of old versions at each step: the process dies,
  * or the answer of the step is lost. `-Dspark-pgoutput.steps=1` takes each step of all of these. By default,
- * the suite takes each sixth step of commits only, because a step takes seconds.
+ * the suite takes each ninth step of commits only, because a step takes seconds.
  */
 class InterruptedWritesSuite extends DeltaTests {
   private val stride = Integer.getInteger("spark-pgoutput.steps", 9).intValue
   private val takesAll = System.getProperty("spark-pgoutput.steps") != null
   private val name = MarkName("job", 1, 0)
-  private lazy val folder = {
-    val configuration = spark.sparkContext.hadoopConfiguration
-    configuration.set(s"fs.${FaultyFiles.Scheme}.impl", classOf[FaultyFiles].getName)
-    Files.createTempDirectory("interrupted")
-  }
+  private lazy val folder = Files.createTempDirectory("interrupted")
 
   private def open(format: String): Target = {
     DeltaLog.clearCache()
-    val place = s"${FaultyFiles.Scheme}://$folder"
+    val place = FaultyFiles.address(spark, folder)
     if (format == "delta") Targets.of(spark, s"$place/delta", Some(format))
     else {
       val catalog = "spark.sql.catalog.faulty"
@@ -72,12 +72,16 @@ class InterruptedWritesSuite extends DeltaTests {
     target.commit(spark, server.name, name, None, 1)(
       TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
     )
-    (1 to 12).foreach(_ => write(next()))
-    private val begin = last
     private val place: Path = Paths.get(
       if (format == "delta") s"$folder/delta/${server.name}"
       else s"$folder/iceberg/ns/${server.name}"
     )
+    (1 to 12).foreach { number =>
+      // A checkpoint is due after the next four commits.
+      if (format == "delta" && number == 10) age()
+      write(next())
+    }
+    private val begin = last
     private val kept = Files.createTempDirectory("kept")
     FileUtils.copyDirectory(place.toFile, kept.toFile)
 
@@ -88,7 +92,25 @@ class InterruptedWritesSuite extends DeltaTests {
       target = open(format)
     }
 
+    /** Lets so much time pass that old files are removed. A checkpoint has the times of the log, too. */
+    private def age(): Unit = {
+      val checkpoints = OldTables.files(place.resolve("_delta_log"))
+        .filter(_.getFileName.toString.contains("checkpoint"))
+      checkpoints.foreach(Files.delete)
+      OldTables.makeDue(place.toString)
+      restart()
+      val address = s"${FaultyFiles.address(spark, folder)}/delta/${server.name}"
+      val log = DeltaLog.forTable(spark, address)
+      log.checkpoint(log.update())
+    }
+
     def restart(): Unit = target = open(format)
+
+    def files: Set[String] = {
+      val found = Files.walk(place)
+      try found.iterator.asScala.filter(Files.isRegularFile(_)).map(_.toString).toSet
+      finally found.close()
+    }
 
     /** Makes the next cut, which inserts, updates, deletes and moves rows. Returns its LSN. */
     private def next(): Long = {
@@ -152,12 +174,14 @@ class InterruptedWritesSuite extends DeltaTests {
   Seq("delta" -> "", "iceberg" -> "2", "iceberg" -> "3").foreach { case (format, version) =>
     lazy val written = new Written(format, version)
 
+    val removing = "a checkpoint and the removal of old versions"
+
     /** What is interrupted, whether that is the cut 1, and how it runs. */
     val actions: Seq[(String, Boolean, Written => Unit)] = Seq(
       ("a commit", true, _.write(1)),
       ("a rewrite", false, table => table.target.compact(table.table): Unit),
       (
-        "a checkpoint and the removal of old versions",
+        removing,
         false,
         table => {
           table.target.checkpoint(table.table)
@@ -174,6 +198,7 @@ class InterruptedWritesSuite extends DeltaTests {
         def run(step: Int): Option[String] = {
           written.restore()
           written.write(0)
+          val before = written.files
           var done = Try(())
           val failed = FaultyFiles.during(fault, step) { done = Try(act(written)) }
           failed.foreach { call =>
@@ -198,13 +223,29 @@ class InterruptedWritesSuite extends DeltaTests {
               assert(written.check(3))
             }
           }
-          if (failed.isEmpty) assert(done == Success(()))
+          if (failed.isEmpty) {
+            assert(done == Success(()))
+            // Files were removed, so this was interrupted, too.
+            if (what == removing) assert((before -- written.files).nonEmpty)
+          }
           failed
         }
         val steps = Iterator.from(1 % stride, stride).map(run).takeWhile(_.nonEmpty).flatten.toSeq
-        if (isCut) assert(steps.nonEmpty)
+        assert(steps.nonEmpty)
         info(s"${steps.length} steps")
         if (stride == 1) info(steps.map(_.replaceAll(".*/", "")).mkString(", "))
       }
+
+    if (takesAll || version != "3") test(s"$format$version: a commit does not wait for a rewrite") {
+      written.restore()
+      written.write(0)
+      val hasCommitted = FaultyFiles.pausing(_.matches("create .*[.]parquet")) {
+        // While the thread of the rewrite stands still, another one commits.
+        Await.result(Future(written.write(1)), 30.seconds)
+      } {
+        assert(written.target.compact(written.table))
+      }
+      assert(hasCommitted && written.check(1))
+    }
   }
 }

@@ -42,7 +42,11 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   override def tables(): Seq[String] = marks.keys.toSeq
   override def compact(table: String): Boolean = false
   override def checkpoint(table: String): Unit = ()
-  override def expire(table: String, since: java.time.Instant, versions: Int): Unit = ()
+  override def expire(
+      table: String,
+      since: java.time.Instant,
+      versions: Int
+  ): Option[String] = None
   override def look(table: String): TargetLook =
     TargetLook(read(spark, table).schema, Some("a table in memory has no files"))
   override def properties(table: String): Map[String, String] = Map.empty

@@ -70,7 +70,7 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
   val log = new ServerTable(
     15,
     "log",
-    ReplicaIdentity.Nothing,
+    ReplicaIdentity.NoColumns,
     Nil,
     Seq("x" -> Int4, "y" -> Text),
     Seq("x" -> IntegerType, "y" -> StringType)
@@ -78,7 +78,7 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
 
   val tables: Seq[ServerTable] =
     if (only.nonEmpty) only else Seq(wide, numbers, deferrable, rowsOnly, log)
-  val other = new ServerTable(16, "other", ReplicaIdentity.Nothing, Nil, Seq("x" -> Int4), Nil)
+  val other = new ServerTable(16, "other", ReplicaIdentity.NoColumns, Nil, Seq("x" -> Int4), Nil)
 
   private var lsn = 1000L
   private val sent = mutable.LongMap.empty[Array[Byte]]
@@ -198,8 +198,8 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
   private def change(): Unit = {
     val table = pick(tables)
     random.nextInt(100) match {
-      case _ if table.rows.isEmpty || table.identity == ReplicaIdentity.Nothing => insert(table)
-      case n if n < 25                                                          => insert(table)
+      case _ if table.rows.isEmpty || table.identity == ReplicaIdentity.NoColumns => insert(table)
+      case n if n < 25                                                            => insert(table)
       case n if n < 55 => val row = pick(table.rows); update(table, row, changed(table, row))
       case n if n < 70 => send(table, table.delete(pick(table.rows)))
       case n if n < 82 && table.key.nonEmpty                        => move(table)

@@ -11,34 +11,44 @@ import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 
-/** A target's table into which cuts are written. Its columns are id, v, big, those of the mode, and mine. */
+/**
+ * A target's table into which cuts are written. Its columns are id, v, big, those of the mode, and mine.
+ *
+ * @param mostOld the most bytes of values of the target that a direct write has in memory
+ * @param made the name of a table that exists, and that has the mark; None if the table has to be made
+ */
 class WrittenTable(
     spark: SparkSession,
     target: Target,
-    identity: ReplicaIdentity,
-    mode: TableMode
+    identity: ReplicaIdentity = ReplicaIdentity.Default,
+    mode: TableMode = TableMode.Mirror,
+    made: Option[String] = None,
+    private var mark: Long = 1,
+    mostOld: Long = Long.MaxValue
 ) {
-  private val name = MarkName("job", 1, 0)
+  import WrittenTable._
+
   val server = new ServerTable(
     1,
-    s"${mode.toString.toLowerCase}_${identity.code}",
+    made.getOrElse(s"${mode.toString.toLowerCase}_${identity.code}"),
     identity,
     Seq("id"),
     Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text, "big" -> TypeOids.Text),
     Seq("id" -> IntegerType, "v" -> StringType, "big" -> StringType)
   )
   server.mode = mode
-  private var mark = 1L
-  if (target.exists(server.name)) target.drop(server.name)
-  target.create(
-    server.name,
-    server.target.targetSchema.add("mine", IntegerType),
-    server.key,
-    Map.empty
-  )
-  target.commit(spark, server.name, name, None, mark)(
-    TargetWrite.Append(target.read(spark, server.name).limit(0))
-  )
+  if (made.isEmpty) {
+    if (target.exists(server.name)) target.drop(server.name)
+    target.create(
+      server.name,
+      server.target.targetSchema.add("mine", IntegerType),
+      server.key,
+      Map.empty
+    )
+    target.commit(spark, server.name, Name, None, mark)(
+      TargetWrite.Append(target.read(spark, server.name).limit(0))
+    )
+  }
 
   def row(id: Int, v: String, big: String): Seq[String] = Seq(id.toString, v, big)
 
@@ -61,8 +71,8 @@ class WrittenTable(
       CutOfServer.transaction(lsn, server.relation +: sent)
     }
     val end = transactions.last._1 + 1
-    val found = new CutApply(target, repairs)
-      .commit(spark, server.target, Map.empty, name, mark, CutOfServer(1, messages, end))
+    val found = new CutApply(target, repairs, mostOld = mostOld)
+      .commit(spark, server.target, Map.empty, Name, mark, CutOfServer(1, messages, end))
     mark = end
     found
   }
@@ -74,4 +84,8 @@ class WrittenTable(
 
   def sql(statement: String): Unit =
     spark.sql(statement.replace("{}", target.sqlName(server.name))): Unit
+}
+
+object WrittenTable {
+  val Name: MarkName = MarkName("job", 1, 0)
 }

@@ -127,6 +127,56 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.take(10000).contains(ApplyCut(oid, 100)))
   }
 
+  test("a table has failed since its first error, until a commit or a copy succeeds") {
+    val monday = Instant.ofEpochMilli(1)
+    val failed = Failed("A value does not fit.", monday, needsCopy = false, isLasting = true)
+    val (core, _) = job(start.put(start.tables(oid).copy(status = failed)))
+    def since = core.state.tables(oid).status match {
+      case Failed(_, since, _, _) => since
+      case other                  => fail(s"$other")
+    }
+    assert(core.take(1000).contains(ApplyCut(oid, 100)), "a start tries it again")
+    core.failed(oid, TableFailure(TableFailure.Passing, "It still does not."), 1001)
+    assert(since == monday)
+    assert(core.take(100000).contains(ApplyCut(oid, 100)))
+    core.applied(oid, 100, None, 100001)
+    look(core, "altered")
+    assert(core.take(200000).contains(ApplyCut(oid, 100)))
+    core.failed(oid, TableFailure(TableFailure.Passing, "Now it does not."), 200001)
+    assert(since == Instant.ofEpochMilli(200001))
+  }
+
+  test("each look at the catalog that finds the same definition renews the horizon of the table") {
+    val (core, _) = job()
+    def seen(horizon: Long, fingerprint: String) = {
+      val table = definition.copy(source = definition.source.copy(horizon = horizon))
+      core.published(Seq(CatalogEntry(table, Some("orders"), None, fingerprint)), 100, 0)
+      core.state.tables(oid).table.source.horizon
+    }
+    assert(seen(700, "as it is") == definition.source.horizon, "it is not compared yet")
+    compared(core)
+    assert(seen(710, "as it is") == 710)
+    assert(seen(720, "altered") == 710, "rows that were removed before the change must be found")
+    assert(seen(730, "as it is") == 730)
+  }
+
+  test("a table that waits while others are committed holds back no more WAL than a failed one") {
+    val settings = JobSettings(maxHeldWal = 1000)
+    val (core, queue) =
+      job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))), settings)
+    core.take(0)
+    core.applied(other.source.oid, 100, None, 0)
+    queue.position = Some(150)
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store denies access."), 1)
+    core.read(5000)
+    core.take(2)
+    assert(core.state.tables(oid).status == Live, "all tables wait: the store can be away")
+    core.applied(other.source.oid, 5000, None, 3)
+    core.take(4)
+    assert(core.state.tables(oid).needsCopy)
+    assert(!core.state.tables(other.source.oid).needsCopy)
+  }
+
   test("each state that is written has the newest LSN that can be confirmed") {
     val (core, _) = job()
     compared(core)
@@ -171,7 +221,7 @@ class JobCoreSuite extends AnyFunSuite {
       core.failed(_, TableFailure(TableFailure.Lasting, "A value does not fit."), 1)
     )
     queue.position = Some(150)
-    core.diskFull(true)
+    core.isFull = true
     (2 to 4).foreach(now => core.take(now.toLong))
     val needCopies = core.state.tables.values.map(_.status).collect {
       case Failed(_, _, true, _) => 1
@@ -188,9 +238,9 @@ class JobCoreSuite extends AnyFunSuite {
     queue.position = Some(150)
     // The other changes in the queue are applied first.
     core.read(200)
-    core.diskFull(true)
+    core.isFull = true
     val first = core.take(2000)
-    assert(first.contains(PauseReading) && first.contains(ApplyCut(oid, 200)), first)
+    assert(first.contains(ApplyCut(oid, 200)), first)
     queue.isOpen = true
     // The transaction has a change of another table, which is not given up.
     val lines = new OneTransaction
@@ -200,10 +250,8 @@ class JobCoreSuite extends AnyFunSuite {
     core.applied(oid, 150, None, 2001)
     write(core, 2002)
     val last = core.take(2003)
-    assert(last.contains(DropQueue(oid, queue)) && !last.contains(ResumeReading), last)
+    assert(last.contains(DropQueue(oid, queue)), last)
     assert(core.state.tables.values.filter(_.needsCopy).map(_.oid).toSeq == Seq(oid))
-    core.diskFull(false)
-    assert(core.take(2004).contains(ResumeReading))
   }
 
   test(
@@ -218,7 +266,7 @@ class JobCoreSuite extends AnyFunSuite {
     core.read(200)
     // The table orders is dropped, and lines is renamed to orders.
     core.published(Seq(CatalogEntry(other, Some("orders"), None, "renamed")), 1000, 1)
-    core.diskFull(true)
+    core.isFull = true
     val first = core.take(2000)
     assert(first.contains(ApplyCut(oid, 200)), first)
     first.foreach {

@@ -122,8 +122,8 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
 
   /** The disk is full for a while, or a verification holds the appliers. */
   private def disturb(core: JobCore): Unit = random.nextInt(4) match {
-    case 0 => core.diskFull(true)
-    case 1 => core.diskFull(false)
+    case 0 => core.isFull = true
+    case 1 => core.isFull = false
     case 2 => core.hold(core.state.tables.keys, core.readUpTo)
     case _ => core.release(core.state.tables.keys)
   }
@@ -273,13 +273,13 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   private def settle(): Unit = {
     say("all causes are corrected")
     isFailing = false
-    happens(server.mend())
+    happens(server.correct())
     server.show(Int.MaxValue)
     val wakes = random.nextInt(3)
     if (live.exists(process => !server.reader.contains(process))) live = None
     while (live.isEmpty && end.isEmpty) start()
     live.foreach { process =>
-      process.core.diskFull(false)
+      process.core.isFull = false
       process.core.release(process.core.state.tables.keys)
     }
     var rounds = 0

@@ -201,12 +201,16 @@ class JobStartSuite extends AnyFunSuite {
         )
       )
     }
-    def reason(typeId: Long, options: JobState) = JobStart
-      .of(options, found(kept = Some(keeps(typeOf(typeId)).copy(infinity = "null"))))
+    def reason(typeId: Long, options: JobState, before: String = "null") = JobStart
+      .of(options, found(kept = Some(keeps(typeOf(typeId)).copy(infinity = before))))
       .state.tables.values.head.status.why.getOrElse("")
     val (timestamp, text, money) = (1114L, 25L, 790L)
     assert(reason(timestamp, fresh).contains("The option infinity has changed"))
     assert(!reason(timestamp, fresh.copy(infinity = "null")).contains("infinity"))
+    assert(
+      !reason(timestamp, fresh.copy(infinity = "clamp"), before = "error").contains("infinity"),
+      "no row of the target has an infinite value"
+    )
     assert(!reason(text, fresh).contains("infinity"))
     assert(reason(money, fresh.copy(infinity = "null", moneyScale = 0)).contains("moneyScale"))
   }

@@ -43,7 +43,6 @@ final class SimulatedProcess(
   private val queues = mutable.LongMap.empty[SimQueue]
   private val tasks = mutable.ArrayBuffer.empty[(String, () => Unit)]
   private val snapshots = mutable.LongMap.empty[(Long, SimTable)]
-  private var isPaused = false
   private var isLooking = false
 
   core.queuesAtStart.foreach { table =>
@@ -98,8 +97,6 @@ final class SimulatedProcess(
     case JobCommand.AlterColumns(oid)   => later(s"alter the columns of $oid")(alter(oid))
     case JobCommand.MakeSnapshot(oid)   => later(s"snapshot of $oid")(snapshot(oid))
     case JobCommand.CommitCopy(oid)     => later(s"commit the copy of $oid")(copy(oid))
-    case JobCommand.PauseReading        => isPaused = true
-    case JobCommand.ResumeReading       => isPaused = false
     case JobCommand.EndJob(_, _)        => ()
   }
 
@@ -142,7 +139,7 @@ final class SimulatedProcess(
     if (!server.reader.contains(this)) {
       say(s"$epoch: the session was ended")
       isOver = true
-    } else if (!isPaused) open match {
+    } else if (!core.isFull) open match {
       case Some((transaction, index)) if index < transaction.changes.size =>
         val change = transaction.changes(index)
         queues.get(change.oid).filter(_.from <= transaction.commit).foreach { queue =>
@@ -238,7 +235,7 @@ final class SimulatedProcess(
         else if (found.isEmpty && changes.exists(_._2.row.exists(!_.keys.forall(known.contains))))
           failed(
             kept.oid,
-            TableFailure.Lasting,
+            TableFailure.Changed,
             "It is not published any more, and had other columns."
           )
         else if (changes.exists(_._2.row.exists(SimTable.isBad)))

@@ -253,8 +253,8 @@ final class SimulatedServer(random: scala.util.Random, mode: TableMode) {
   }
 
   /** The user corrects everything that keeps tables from being replicated. */
-  def mend(): String = {
-    val mended = tables.map { case (oid, table) =>
+  def correct(): String = {
+    val corrected = tables.map { case (oid, table) =>
       val rows = table.rows.map {
         case (key, row) if SimTable.isBad(row) => key -> row.map { case (name, _) => name -> 7 }
         case same                              => same
@@ -262,10 +262,10 @@ final class SimulatedServer(random: scala.util.Random, mode: TableMode) {
       oid -> table.copy(isAllowed = true, isBroken = false, rows = rows, version = next())
     }
     val changes = for {
-      (oid, table) <- mended.toVector
+      (oid, table) <- corrected.toVector
       (key, row) <- table.rows if !tables(oid).rows.get(key).contains(row)
     } yield SimChange(oid, key, Some(row))
-    commit(mended, changes) + " mends"
+    commit(corrected, changes) + " corrects"
   }
 }
 

@@ -66,6 +66,12 @@ class CompactionSuite extends AnyFunSuite {
     assert(written < 5 * files.map(_.rows).sum)
   }
 
+  test("the files are looked at again when a level can be full, and many files more rarely") {
+    assert(!Compaction.mayBeDue(7, 0) && Compaction.mayBeDue(8, 0))
+    assert(!Compaction.mayBeDue(27, 20) && Compaction.mayBeDue(28, 20))
+    assert(!Compaction.mayBeDue(10100, 10000) && Compaction.mayBeDue(10108, 10000))
+  }
+
   test("files of several partitions are not rewritten together") {
     def made(partition: Int, count: Int) = (1 to count).map(number =>
       new MemoryFile(s"$partition/$number", Vector.fill(3)(row), partition = partition)

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.StreamMessages
-import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
+import io.sparkpgoutput.changes.batch.{BatchChanges, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, TableFormat}
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
@@ -66,7 +66,7 @@ class HistoryRowsSuite extends AnyFunSuite {
     val fields = TableMode.History.fields.map(field => ChangeSchema.schema.fieldIndex(field.name))
     val filter = ChangeFilter(tableNames = Some(Set(table.target.source.name.toString)))
     val reader =
-      new WholeTransactionReader(BatchRead.format(columns, fields).copy(filter = filter))
+      new WholeTransactionReader(BatchChanges.format(columns, fields).copy(filter = filter))
     rows(schema(table), batch.iterator.flatMap(message => reader.message(message._3)))
   }
 

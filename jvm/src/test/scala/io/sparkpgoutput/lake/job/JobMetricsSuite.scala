@@ -120,6 +120,7 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
     assert(values(json) == Map(
       "statusTimestampSeconds" -> f"${now.toEpochMilli / 1e3}%s",
       "reading" -> "1",
+      "waiting" -> "0",
       "readLsn" -> 0x1000000a0L.toString
     ))
   }

@@ -38,14 +38,50 @@ class ReplicateOptionsSuite extends AnyFunSuite {
 
   test("a property that would make Delta forget a mark is refused") {
     assert(refused("property.delta.setTransactionRetentionDuration" -> "interval 1 hour")
-      .contains("Delta would forget"))
+      .contains("Delta would remove the mark"))
+  }
+
+  test("two entries of an option that can mean one table are refused") {
+    for (option <- Seq("names", "mode", "onDelete", "partition", "cluster")) {
+      val value = Map("mode" -> "both", "onDelete" -> "mark").getOrElse(option, "x")
+      for (other <- Seq("public.orders", "PUBLIC.Orders", "\"orders\"")) {
+        val text = refused(s"$option.orders" -> value, s"$option.$other" -> value)
+        assert(text.contains(s"'$option.orders'") && text.contains(s"'$option.$other'"), text)
+        assert(text.contains("can both mean the table public.orders. Leave one out"), text)
+      }
+    }
+    val options =
+      parsed("names.\"a.b\".c" -> "x", "names.a.\"b.c\"" -> "y", "mode.orders" -> "both")
+    assert(options.names.size == 2)
+    parsed("names.orders" -> "x", "names.\"Orders\"" -> "y", "names.sales.orders" -> "z")
+  }
+
+  test("a request that can mean two tables is refused, and shows their names in quotes") {
+    val tables = Seq(TableName("a.b", "c"), TableName("a", "b.c"), TableName("public", "Orders"))
+    def named(text: String*) = ResyncCommand.named(text, tables)
+    assert(named("\"a.b\".\"c\"", "a.\"b.c\"") == tables.take(2))
+    assert(tables.forall(table => named(table.toString) == Seq(table)))
+    assert(intercept[LakeException](named("a.b.c")).getMessage.contains(
+      "The name a.b.c can mean several tables of the job. Write one of \"a\".\"b.c\", \"a.b\".\"c\"."
+    ))
+    assert(named("Orders") == tables.drop(2))
+    val cases = tables :+ TableName("public", "orders")
+    assert(ResyncCommand.named(Seq("public.Orders", "orders"), cases) == cases.drop(2))
+    assert(intercept[LakeException](ResyncCommand.named(Seq("Orders"), cases))
+      .getMessage.contains("several tables"))
+    assert(intercept[LakeException](named("x")).getMessage.contains(
+      "The job has no table x. Its tables are \"a\".\"b.c\", \"a.b\".\"c\", public.Orders."
+    ))
   }
 
   test("the defaults are those that the list describes") {
-    val declared = ReplicateOptions.list.specs.map(spec => spec.name -> spec.default).toMap
-    val sized = Seq("maxBytesPerCommit", "maxHeldWal", "queueDisk", "interval", "retryFor")
-    val named = sized ++ Seq("onTableError", "parallelTables", "parallelCopies")
-    assert(parsed(named.map(name => name -> declared(name)): _*) == parsed())
+    val declared = ReplicateOptions.list.specs.map(spec => spec.name -> spec.default)
+    // A default that is no value of the option is in words, such as "no file".
+    val values = declared.filterNot { case (_, default) =>
+      default == "required" || default.contains(' ')
+    }
+    assert(values.length > 20)
+    values.foreach(entry => assert(parsed(entry) == parsed(), entry))
     val options = parsed()
     assert(options.maxHeldWal == 10L * 1024 * 1024 * 1024)
     assert(options.queueDisk == 20L * 1024 * 1024 * 1024)

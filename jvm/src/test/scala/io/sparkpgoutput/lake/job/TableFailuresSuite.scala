@@ -11,6 +11,8 @@ import org.apache.spark.sql.AnalysisException
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.LoggedTexts
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.Errors
 import io.sparkpgoutput.lake.core.TableFailure
 import io.sparkpgoutput.lake.target.TargetError
@@ -162,5 +164,34 @@ class TableFailuresSuite extends AnyFunSuite {
     val second = new RuntimeException("two", first)
     first.initCause(second)
     assert(TableFailures.of(second) == TableFailure(TableFailure.Passing, "two"))
+  }
+
+  test("the same problem of a table is reported again after a commit or a copy, and not before") {
+    val log = new JobLog
+    val orders = TableName("public", "orders")
+    def fail() = log.failed(orders, TableFailure(TableFailure.Lasting, "The disk is full."))
+    def told = log.take().count(_.contains("The disk is full."))
+    fail()
+    fail()
+    assert(told == 1)
+    log.copied(orders, "Copied public.orders.")
+    fail()
+    assert(told == 1)
+    log.committed(orders, 1, 0, System.nanoTime())
+    fail()
+    assert(told == 1)
+  }
+
+  test(
+    "an error that ends the job is no line of its own, and has a stack only if it is not known"
+  ) {
+    val known = Errors.lake("PGOUTPUT_COMMIT_CONFLICT").head
+    val log = new JobLog
+    val texts = LoggedTexts.of(classOf[JobLog]) {
+      log.ended("The job has ended", known)
+      log.ended("The job has ended", new RuntimeException("of somebody else"))
+    }
+    assert(texts == Seq(s"The job has ended. ${known.getMessage}", "The job has ended"))
+    assert(log.take().isEmpty)
   }
 }

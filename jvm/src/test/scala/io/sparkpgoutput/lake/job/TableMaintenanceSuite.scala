@@ -1,12 +1,15 @@
 package io.sparkpgoutput.lake.job
 
 import java.time.{Duration, Instant}
+import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import scala.collection.mutable
+import scala.util.Random
 
 import io.sparkpgoutput.SparkSessionTests
-import io.sparkpgoutput.lake.apply.MemoryTarget
-import io.sparkpgoutput.lake.target.{OwnTables, TargetBehind}
+import io.sparkpgoutput.lake.apply.{MemoryTarget, ServerHistory}
+import io.sparkpgoutput.lake.core.{JobCore, JobSettings, JobState, TableState, TableStatus}
+import io.sparkpgoutput.lake.target.{OwnTables, Target, TargetBehind}
 
 class TableMaintenanceSuite extends SparkSessionTests {
 
@@ -14,6 +17,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
   private class Failing extends TargetBehind(new MemoryTarget(spark)) {
     val done = mutable.Buffer.empty[String]
     val problems = mutable.Map.empty[String, String]
+    var kept = Option.empty[String]
 
     private def attempt(part: String): Unit = {
       done += part
@@ -21,7 +25,10 @@ class TableMaintenanceSuite extends SparkSessionTests {
     }
     override def checkpoint(table: String): Unit = attempt("checkpoint")
     override def keepKeys(table: String): Unit = attempt("keepKeys")
-    override def expire(table: String, since: Instant, versions: Int): Unit = attempt("expire")
+    override def expire(table: String, since: Instant, versions: Int): Option[String] = {
+      attempt("expire")
+      kept
+    }
     override def compact(table: String): Boolean = {
       attempt("compact")
       false
@@ -65,6 +72,61 @@ class TableMaintenanceSuite extends SparkSessionTests {
     }
     val causes = Seq(Some("away"), Some("away"), Some("denied"), None, Some("denied"))
     assert(causes.map(lines) == Seq(1, 0, 1, 0, 1))
+  }
+
+  test("a reason for which a table keeps its old versions is logged once") {
+    val target = new Failing
+    val (job, maintenance) = maintained(target, Duration.ZERO, ReplicateOptions())
+    val reasons = Seq(None, Some("one"), Some("one"), None, Some("one"), Some("two"))
+    val lines = reasons.map { reason =>
+      target.kept = reason
+      target.doneBy(maintenance)
+      job.log.take()
+    }
+    assert(lines.map(_.length) == Seq(0, 1, 0, 0, 0, 1) && lines(1).head.contains("of t: one."))
+  }
+
+  /** Ends a job that has committed a cut of a table. */
+  private def ended(target: Target)(body: (JobParts, TableMaintenance) => Unit): Unit = {
+    val table = new ServerHistory(new Random(1)).tables.head.target
+    val state =
+      JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "memory", confirmed = 0)
+        .put(TableState(table, TableStatus.Live, generation = 1, mark = Some(1L)))
+    val core = new SharedCore(new JobCore(JobSettings(), state, begin = 0))
+    val options = ReplicateOptions(once = true)
+    val job =
+      new JobParts(spark, options, new OwnTables(spark, target), null, null, new JobLog, core)
+    val threads = new JobThreads(spark, "a test", appliers = 1, copiers = 1)
+    try {
+      job.committed(table.source.oid, 1)
+      body(job, new TableMaintenance(job, threads, () => false))
+    } finally threads.close()
+  }
+
+  test("a job that ends by itself waits for the maintenance of the tables that it has written") {
+    val target = new Failing
+    ended(target) { (_, maintenance) =>
+      maintenance.last(() => Thread.sleep(1))
+      assert(target.done.toSeq == parts)
+    }
+  }
+
+  test("if a job is stopped, it does not wait for the maintenance") {
+    val (begun, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
+    val target = new TargetBehind(new MemoryTarget(spark)) {
+      override def compact(table: String): Boolean = {
+        begun.countDown()
+        goesOn.await(60, TimeUnit.SECONDS)
+      }
+    }
+    ended(target) { (job, maintenance) =>
+      maintenance.last { () =>
+        assert(begun.await(10, TimeUnit.SECONDS))
+        job.stop()
+      }
+      assert(goesOn.getCount == 1)
+      goesOn.countDown()
+    }
   }
 
   test("without maintenance, a table only gets its checkpoints, and the cache its keys") {

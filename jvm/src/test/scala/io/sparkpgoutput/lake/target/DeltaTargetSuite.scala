@@ -1,6 +1,5 @@
 package io.sparkpgoutput.lake.target
 
-import java.nio.file.attribute.FileTime
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
@@ -20,44 +19,35 @@ import io.sparkpgoutput.lake.direct._
 
 /** Tables of Delta. */
 class DeltaTargetSuite extends DeltaTests {
+  import OldTables._
+
   private val schema = new StructType().add("id", IntegerType)
   private val name = MarkName("job", 1, 0)
 
-  private def files(folder: Path): Set[Path] = {
-    val found = Files.list(folder)
-    try found.iterator.asScala.filter(Files.isRegularFile(_))
-        .filterNot(_.getFileName.toString.startsWith(".")).toSet
-    finally found.close()
+  /** A VACUUM runs many small queries. By default, it also writes two commits that say when it ran. */
+  private val settings =
+    Seq("spark.sql.adaptive.enabled", "spark.databricks.delta.vacuum.logging.enabled")
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    settings.foreach(spark.conf.set(_, "false"))
+  }
+  override def afterAll(): Unit = {
+    settings.foreach(spark.conf.unset)
+    super.afterAll()
   }
 
-  private def age(file: Path, time: Duration): Unit =
-    Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(time))): Unit
-
-  /** Writes what VACUUM notes, as if it had run some time ago. */
-  private def noteVacuum(folder: Path, note: String, time: Duration): Unit = {
-    val info = folder.resolve("_delta_log/_last_vacuum_info")
-    Files.writeString(info, note)
-    Files.deleteIfExists(info.resolveSibling("._last_vacuum_info.crc")): Unit
-    age(info, time)
-  }
-
-  /** Makes a table older: the commits, and the times at which files were removed. */
-  private def ageLog(folder: Path, time: Duration): Unit = {
-    val log = folder.resolve("_delta_log")
-    val found = Files.list(log)
-    val all =
-      try found.iterator.asScala.toSeq
-      finally found.close()
-    all.filter(_.toString.endsWith(".crc")).foreach(Files.delete)
-    all.filter(_.toString.endsWith(".json")).sorted.zipWithIndex.foreach { case (commit, index) =>
-      val removed = """"deletionTimestamp":(\d+)""".r.replaceAllIn(
-        Files.readString(commit),
-        found => s""""deletionTimestamp":${found.group(1).toLong - time.toMillis}"""
-      )
-      Files.writeString(commit, removed)
-      age(commit, time.minusSeconds(index.toLong))
-    }
-    DeltaLog.clearCache()
+  test("a setting with which Delta would remove marks is refused, and no table is made") {
+    val root = Files.createTempDirectory("expiry")
+    val setting = TableProperties.MarkExpiryDefault
+    spark.conf.set(setting, "interval 1 hour")
+    try {
+      val error = intercept[LakeException](Targets.of(spark, root.toString, Some("delta")))
+      assert(error.getCondition == "PGOUTPUT_TARGET_FORMAT")
+      assert(error.getMessage.contains(s"With the setting $setting, Delta would remove the mark"))
+      assert(files(root).isEmpty)
+    } finally spark.conf.unset(setting)
+    Targets.of(spark, root.toString, Some("delta"))
   }
 
   test(
@@ -127,6 +117,15 @@ class DeltaTargetSuite extends DeltaTests {
     }
   }
 
+  test("a session without the catalog of Delta is refused, with the settings that it needs") {
+    val other = spark.newSession()
+    other.conf.unset("spark.sql.catalog.spark_catalog")
+    val folder = Files.createTempDirectory("settings").toString
+    val error = intercept[LakeException](Targets.of(other, folder, Some("delta")))
+    assert(error.getCondition == "PGOUTPUT_TARGET_FORMAT")
+    assert(error.getMessage.contains(LakeFormat.Delta.settings))
+  }
+
   test("a table is written directly again when the reason for a MERGE is gone") {
     val root = Files.createTempDirectory("reason")
     val target = Targets.of(spark, root.toString, Some("delta"))
@@ -183,6 +182,94 @@ class DeltaTargetSuite extends DeltaTests {
     assert(rows == Set(2, 3, 4))
   }
 
+  test("the files of a rewrite that is not committed are removed") {
+    val root = Files.createTempDirectory("unmade")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    (1 to 9).foreach(commit(target, _))
+    val before = files(root.resolve("t"))
+    val log = DeltaLog.forTable(spark, root.resolve("t").toString)
+    val calls = Iterator.from(1)
+    def newest() =
+      if (calls.next() == 1) log.update() else throw new IllegalStateException("no catalog")
+    val direct = new DeltaDirect(spark, log, None, KeyCache.none.table("t"))
+    intercept[IllegalStateException](direct.compact(() => newest()))
+    assert(calls.next() == 3 && files(root.resolve("t")) == before)
+  }
+
+  private val history = schema.add("keys", ArrayType(StringType))
+
+  /** Appends a row, as to a history. */
+  private def append(target: Target, id: Int): Unit = {
+    val rows = spark.createDataFrame(java.util.List.of(Row(id, Seq("id"))), history)
+    target.commit(spark, "t", name, target.mark("t", name), id.toLong)(TargetWrite.Append(rows))
+  }
+
+  test("a table that is only appended to has few files, and its old ones are removed") {
+    val root = Files.createTempDirectory("appended")
+    val folder = root.resolve("t")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", history, Nil, Map.empty)
+    def all = Files.walk(folder).iterator.asScala.count(_.toString.endsWith(".parquet"))
+    val rewrites = (1 to 18).filter { id =>
+      append(target, id)
+      target.compact("t")
+    }
+    assert(rewrites == Seq(8, 16) && target.files("t").exists(_.files == 4) && all == 20)
+    // Only the first list of all files is a job of Spark.
+    append(target, 19)
+    val job = nextJob()
+    assert(!target.compact("t") && nextJob() == job + 1)
+    // Readers of changes do not see rewrites.
+    val log = Files.list(folder.resolve("_delta_log")).iterator.asScala
+      .filter(_.toString.endsWith(".json")).map(Files.readString(_)).toSeq
+    val rewritten = log.filter(_.contains("\"OPTIMIZE\""))
+    assert(rewritten.length == 2 && !rewritten.exists(_.contains("\"dataChange\":true")))
+    ageLog(folder, Duration.ofHours(5))
+    noteVacuum(folder, "{}", Duration.ofHours(2))
+    val again = Targets.of(spark, root.toString, Some("delta"))
+    append(again, 20)
+    assert(again.expire("t", Instant.now.minus(Duration.ofHours(1)), 1000).isEmpty && all == 6)
+    val rows = again.read(spark, "t").orderBy("id").collect()
+    assert(rows.toSeq == (1 to 20).map(Row(_, Seq("id"))) && again.mark("t", name).contains(20L))
+  }
+
+  private def inLog(folder: Path, what: String) =
+    files(folder.resolve("_delta_log")).map(_.getFileName.toString).filter(_.endsWith(what))
+
+  test("commits are removed from the log as soon as no version that stays needs them") {
+    val root = Files.createTempDirectory("log")
+    val folder = root.resolve("t")
+    val info = folder.resolve("_delta_log/_last_vacuum_info")
+    val first = Targets.of(spark, root.toString, Some("delta"))
+    first.create("t", schema, Nil, Map("delta.checkpointInterval" -> "5"))
+    def commits(target: Target, ids: Range): Unit = ids.foreach { id =>
+      commit(target, id)
+      target.checkpoint("t")
+      target.compact("t")
+    }
+    def expire(id: Int, retention: String): Int = {
+      ageLog(folder, Duration.ofHours(5))
+      val target = Targets.of(spark, root.toString, Some("delta"))
+      target.setProperties("t", Map("delta.logRetentionDuration" -> retention))
+      commit(target, id)
+      age(info, Duration.ofHours(2))
+      assert(target.expire("t", Instant.now.minus(Duration.ofHours(1)), 1000).isEmpty)
+      assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to id).map(Row(_)))
+      inLog(folder, ".json").size
+    }
+    commits(first, 1 to 20)
+    noteVacuum(folder, "{}", Duration.ofHours(2))
+    assert(expire(21, "interval 10 days") > 21) // A user wants the log for longer.
+    assert(expire(22, "interval 9 days") < 12)
+    val versions = inLog(folder, ".json").map(_.takeWhile(_.isDigit).toInt)
+    val oldest = inLog(folder, ".checkpoint.parquet").map(_.takeWhile(_.isDigit).toInt).min
+    assert(versions == (oldest to versions.max).toSet)
+    // The next VACUUM LITE has all commits that it needs.
+    commits(Targets.of(spark, root.toString, Some("delta")), 23 to 39)
+    assert(expire(40, "interval 9 days") < 12 && files(folder).size < 16)
+  }
+
   test("a commit runs no job of Spark, even if a checkpoint is due") {
     val target = Targets.of(spark, Files.createTempDirectory("jobs").toString, Some("delta"))
     target.create("t", schema, Nil, Map("delta.checkpointInterval" -> "3"))
@@ -233,6 +320,36 @@ class DeltaTargetSuite extends DeltaTests {
     target.keepKeys("t")
     write()
     assert(target.read(spark, "t").collect().map(_.getInt(0)).toSeq == Seq(1))
+  }
+
+  test("a checkpoint is written also if there are few commits, but some of them are old") {
+    val root = Files.createTempDirectory("checkpoint")
+    val folder = root.resolve("t")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", history, Nil, Map.empty)
+    def checkpointed(id: Int) = {
+      append(target, id)
+      target.checkpoint("t")
+      inLog(folder, ".checkpoint.parquet").size
+    }
+    assert(checkpointed(1) == 0)
+    ageLog(folder, Duration.ofMinutes(9))
+    assert(checkpointed(2) == 0)
+    ageLog(folder, Duration.ofMinutes(11))
+    assert((3 to 5).map(checkpointed) == Seq(1, 1, 1))
+  }
+
+  test("a query leaves checkpoints to the thread that writes them beside commits") {
+    val root = Files.createTempDirectory("inline")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", history, Nil, Map("delta.checkpointInterval" -> "3"))
+    def checkpoints = inLog(root.resolve("t"), ".checkpoint.parquet").size
+    (1 to 4).foreach(append(target, _))
+    assert(checkpoints == 0)
+    target.checkpoint("t")
+    assert(checkpoints == 1)
+    (5 to 12).foreach(append(target, _)) // Nobody writes checkpoints.
+    assert(checkpoints == 2)
   }
 
   test("a new table is clustered by its key, in one commit if Delta can parse its names there") {

@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.target
 import java.io.{FilterOutputStream, IOException, OutputStream}
 import java.net.URI
 
+import org.apache.spark.sql.SparkSession
+
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.fs.permission.FsPermission
 
@@ -62,6 +64,27 @@ object FaultyFiles {
   private var left = 0
   private var at = Option.empty[String]
 
+  private var pause = Option.empty[(String => Boolean, () => Unit)]
+
+  /** Returns the address of a local folder, and lets the session of Spark open it. */
+  def address(spark: SparkSession, folder: java.nio.file.Path): String = {
+    spark.sparkContext.hadoopConfiguration.set(s"fs.$Scheme.impl", classOf[FaultyFiles].getName)
+    s"$Scheme://$folder"
+  }
+
+  /**
+   * Runs something, and something else in the middle of it: before the first call that fits.
+   *
+   * @return whether there was such a call
+   */
+  def pausing(fits: String => Boolean)(inside: => Unit)(body: => Unit): Boolean = {
+    synchronized { pause = Some(fits -> (() => inside)) }
+    try {
+      body
+      synchronized(pause.isEmpty)
+    } finally synchronized { pause = None }
+  }
+
   /**
    * Runs something in which a call fails.
    *
@@ -80,6 +103,12 @@ object FaultyFiles {
   }
 
   private def step[A](call: String)(body: => A): A = {
+    val due = synchronized {
+      val found = pause.filter(_._1(call))
+      if (found.nonEmpty) pause = None
+      found
+    }
+    due.foreach(_._2())
     val answerIsLost = synchronized {
       fault.exists { fault =>
         left -= 1

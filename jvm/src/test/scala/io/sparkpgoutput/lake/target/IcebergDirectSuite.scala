@@ -232,6 +232,23 @@ class IcebergDirectSuite extends TableTests {
       }
     }
 
+    test(s"v$version: a table that is only appended to has few files and few versions") {
+      val history = columns.add("keys", ArrayType(StringType))
+      val made = new Written("appended", history, version)
+      val rewrites = (1 to 18).filter { id =>
+        val rows = spark.createDataFrame(java.util.List.of(Row(id, "a", Seq("id"))), history)
+        target.commit(spark, made.table, name, Option.when(id > 1)(id - 1L), id.toLong)(
+          TargetWrite.Append(rows)
+        )
+        assert(target.expire(made.table, Instant.ofEpochMilli(0), 4).isEmpty)
+        target.compact(made.table)
+      }
+      assert(rewrites == Seq(8, 16))
+      assert(made.total("data-files") == 4 && made.iceberg.snapshots.asScala.size < 7)
+      assert(made.rows == (1 to 18).map(Row(_, "a", Seq("id"))))
+      assert(target.mark(made.table, name).contains(18L))
+    }
+
     test(s"v$version: the number of delete files stays small") {
       val made = new Written("many", columns, version)
       made.write(Nil, values(0 until 400, "a"))
@@ -413,6 +430,25 @@ class IcebergDirectSuite extends TableTests {
     assert(versions == before && before.size == 9)
     target.expire(made.table, Instant.ofEpochMilli(0), 4)
     assert(versions == (6L to 9L).toSet && made.rows == values(1 to 9, "a"))
+  }
+
+  test("a table says itself which versions stay, or that all do") {
+    def left(properties: (String, String)*) = {
+      val made = new Written("own", columns, 2, properties.toMap)
+      (1 to 9).foreach(id => made.write(Nil, values(Seq(id), "a")))
+      val reason = target.expire(made.table, Instant.now, 1)
+      assert(made.rows == values(1 to 9, "a"))
+      (made.iceberg.snapshots.asScala.size, reason)
+    }
+    val (age, least) = ("history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep")
+    assert(left(age -> "86400000") == (9, None))
+    // As if the snapshots were made long ago.
+    val past = -Duration.ofDays(1).toMillis
+    assert(left(age -> past.toString, least -> "4") == (4, None))
+    assert(left(age -> past.toString, least -> "9") == (9, None))
+    assert(
+      left("gc.enabled" -> "false") == (9, Some("the table has the property gc.enabled = false"))
+    )
   }
 
   test("the commit of another process of the job is not overwritten") {

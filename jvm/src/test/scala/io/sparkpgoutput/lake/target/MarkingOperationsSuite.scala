@@ -21,6 +21,7 @@ import org.apache.iceberg.{
 }
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.MarkName
 
 /** Commits to a table in a folder, whose file system can fail. */
@@ -96,7 +97,9 @@ class MarkingOperationsSuite extends AnyFunSuite {
       new BaseTable(new MarkingOperations(operations(made), "t", name, None, 5), "t")
         .newFastAppend().stageOnly().commit()
     )
-    assert(error.getMessage.contains("spark.wap.id"))
+    val reason = error.getCause.asInstanceOf[LakeException]
+    assert(reason.getCondition == "PGOUTPUT_TARGET_FORMAT")
+    assert(reason.getMessage.contains("spark.wap.id"))
     assert(mark(made).isEmpty)
   }
 

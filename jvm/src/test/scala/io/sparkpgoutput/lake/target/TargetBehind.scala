@@ -18,7 +18,7 @@ class TargetBehind(target: Target) extends Target {
   override def compact(table: String): Boolean = target.compact(table)
   override def keepKeys(table: String): Unit = target.keepKeys(table)
   override def checkpoint(table: String): Unit = target.checkpoint(table)
-  override def expire(table: String, since: Instant, versions: Int): Unit =
+  override def expire(table: String, since: Instant, versions: Int): Option[String] =
     target.expire(table, since, versions)
   override def read(session: SparkSession, table: String): DataFrame = target.read(session, table)
   override def readVersion(session: SparkSession, table: String, version: String): DataFrame =

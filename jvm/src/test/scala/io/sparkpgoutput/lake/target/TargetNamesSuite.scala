@@ -92,7 +92,8 @@ class TargetNamesSuite extends AnyFunSuite {
   }
 
   test("columns that differ only in case are an error") {
-    assert(error(TargetNames.checkColumns(orders, Seq("id", "Id"))).contains("'id' and 'Id'"))
+    val text = error(TargetNames.checkColumns(orders, Seq("id", "Id")))
+    assert(text.contains("'id' and 'Id'") && text.contains("excludeColumns.public.orders=Id,"))
     TargetNames.checkColumns(orders, Seq("id", "v"))
   }
 
@@ -106,6 +107,14 @@ class TargetNamesSuite extends AnyFunSuite {
     val both = TableMode.Both(TableMode.Marking, TableMode.History("_"))
     assert(taken(both, "_xid").contains("historyPrefix"))
     assert(taken(both, "_deleted_at").contains("onDelete.public.orders=delete"))
+    Seq(TableMode.Marking -> "_deleted_at", TableMode.Versions -> "_is_current").foreach {
+      case (mode, column) =>
+        assert(taken(mode, column).contains(s"excludeColumns.public.orders=$column,"))
+    }
+    assert(taken(
+      TableMode.History("a,"),
+      "a,xid"
+    ).contains("excludeColumns.public.orders=\"a,xid\","))
     TargetNames.checkColumns(orders, Seq("id", "_deleted_at"))
   }
 

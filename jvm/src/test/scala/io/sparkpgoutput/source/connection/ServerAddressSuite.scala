@@ -127,6 +127,10 @@ class DriverParametersSuite extends AnyFunSuite {
     assert(refused("colour=red").contains("Remove it."))
   }
 
+  test("a service that no file has is an error") {
+    assert(refused("service=no_such_service").startsWith("[PGOUTPUT_SOURCE_OPTION] "))
+  }
+
   test("a value that is not URL-encoded is an error without the value") {
     val error = refused("sslpassword=100%secret")
     assert(error.contains("'sslpassword' is not URL-encoded") && !error.contains("secret"))

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.Captures
 import io.sparkpgoutput.changes.StreamMessages._
-import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
+import io.sparkpgoutput.changes.batch.{BatchChanges, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.MessageType
@@ -77,7 +77,7 @@ class MessageRowsSuite extends AnyFunSuite {
 
   /** A format without the position of the message, which depends on how the messages are split. */
   private val format = {
-    val all = BatchRead.format()
+    val all = BatchChanges.format()
     all.copy(
       requiredFields = all.requiredFields.filterNot(_ == ChangeSchema.POSITION),
       failFast = false

@@ -204,6 +204,6 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     assert(list(fromText(dates, ArrayType(DateType), "{infinity}", nulls), DateType) == Seq(null))
     assert(variant(fromText(dates, VariantType, "{infinity}", nulls)) == "[null]")
     assert(problem(fromText(dates, VariantType, "{infinity}")) ==
-      "is infinite; use the option infinity")
+      "is infinite; set the option infinity to null or clamp")
   }
 }

@@ -47,7 +47,10 @@ class PgIntervalSuite extends PropertySuite with ConversionTests {
   }
 
   test("infinity is an error, NULL or the widest interval of the type") {
-    assert(problem(read("infinity", DayTime)) == "is infinite; use the option infinity")
+    assert(problem(read(
+      "infinity",
+      DayTime
+    )) == "is infinite; set the option infinity to null or clamp")
     assert(read("-infinity", YearMonth, InfinityMode.Null) == null)
     assert(read("infinity", DayTime, InfinityMode.Clamp) == Long.MaxValue)
     assert(read("-infinity", DayTime, InfinityMode.Clamp) == Long.MinValue)

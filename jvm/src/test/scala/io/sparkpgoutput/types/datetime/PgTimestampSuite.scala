@@ -94,7 +94,10 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
       assert(read("infinity", InfinityMode.Clamp) == last)
       assert(read("infinity", InfinityMode.Null) == null)
       assert(
-        problem(read("-infinity", InfinityMode.Error)) == "is infinite; use the option infinity"
+        problem(read(
+          "-infinity",
+          InfinityMode.Error
+        )) == "is infinite; set the option infinity to null or clamp"
       )
     }
   }

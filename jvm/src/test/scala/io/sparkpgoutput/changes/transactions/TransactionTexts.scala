@@ -7,7 +7,7 @@ import io.sparkpgoutput.protocol.Fields.Fields
 import io.sparkpgoutput.protocol.{Fields, TextEncoding}
 
 /** The transactions of a stream as texts, which `tests/support/transactions.py` describes. */
-final class AssembledStream(
+final class TransactionTexts(
     after: Long = 0,
     skipIncomplete: Boolean = false,
     start: AssemblerState = AssemblerState()

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.pgoutput
 
+import org.apache.spark.sql.classic.ClassicConversions.castToImpl
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.{SparkSession, classic}
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 
-/**
- * Clones a session. This object is in this package because the methods of sessions are
- * `private[sql]`.
- */
+// The state of a session, its clones and its function registry are `private[sql]`, so the objects in this file are in
+// a package of Spark.
+
+/** Clones a session. */
 object ClonedSession {
 
   /**
@@ -25,7 +26,7 @@ object ClonedSession {
    *   - Iceberg can write to a branch, or to a snapshot that is not the current one.
    */
   def of(session: SparkSession): SparkSession = {
-    val clone = session.asInstanceOf[classic.SparkSession].cloneSession()
+    val clone = castToImpl(session).cloneSession()
     clone.conf.set(SQLConf.VARIABLE_SUBSTITUTE_ENABLED.key, false)
     clone.conf.set(SQLConf.TIMESTAMP_TYPE.key, "TIMESTAMP_LTZ")
     clone.conf.set(SQLConf.DATETIME_JAVA8API_ENABLED.key, false)
@@ -36,8 +37,7 @@ object ClonedSession {
   }
 
   /** Runs something whose queries have a session's settings. */
-  def within[T](session: SparkSession)(body: => T): T =
-    session.asInstanceOf[classic.SparkSession].withActive(body)
+  def within[T](session: SparkSession)(body: => T): T = castToImpl(session).withActive(body)
 
   /**
    * Runs something in a new session. All of it has the settings of this session, because Spark takes
@@ -46,5 +46,14 @@ object ClonedSession {
   def run[T](session: SparkSession)(body: SparkSession => T): T = {
     val clone = of(session)
     within(clone)(body(clone))
+  }
+}
+
+/** Registers the functions of extensions in a session that is running already. */
+object SessionRegistration {
+  def registerFunctions(session: SparkSession, extensions: SparkSessionExtensions): Unit = {
+    val state = castToImpl(session).sessionState
+    extensions.registerFunctions(state.functionRegistry)
+    extensions.registerTableFunctions(state.tableFunctionRegistry): Unit
   }
 }

@@ -16,7 +16,7 @@ import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /** The committed changes of a stream, and the transactions open at its end. */
-final case class BatchRead(rows: Seq[UnsafeRow], open: Seq[OpenTransaction]) {
+final case class BatchChanges(rows: Seq[UnsafeRow], open: Seq[OpenTransaction]) {
 
   /** What the user sees of the open transactions. */
   def openShown: Seq[String] = open.map { case OpenTransaction(transaction, state) =>
@@ -26,7 +26,7 @@ final case class BatchRead(rows: Seq[UnsafeRow], open: Seq[OpenTransaction]) {
 }
 
 /** Reads a stream in parts as a batch does: in two passes, each part by itself. */
-object BatchRead {
+object BatchChanges {
   val options: AssemblerOptions =
     AssemblerOptions(after = 0, skipIncomplete = false, TextEncoding.Utf8)
 
@@ -46,7 +46,7 @@ object BatchRead {
 
   def summary(
       part: Seq[Positioned],
-      options: AssemblerOptions = BatchRead.options
+      options: AssemblerOptions = BatchChanges.options
   ): SegmentSummary = {
     val summarizer = new SegmentSummarizer(new ControlMessageDecoder(options.encoding), null)
     part.foreach(message => summarizer.message(message.position, message.bytes))
@@ -55,10 +55,10 @@ object BatchRead {
 
   def apply(
       parts: Seq[Seq[Positioned]],
-      options: AssemblerOptions = BatchRead.options,
-      format: ChangeFormat = BatchRead.format(),
+      options: AssemblerOptions = BatchChanges.options,
+      format: ChangeFormat = BatchChanges.format(),
       start: AssemblerState = AssemblerState()
-  ): BatchRead = {
+  ): BatchChanges = {
     val segments = parts.map(summary(_, options))
     val stream = new AssembledStream(segments, EarlierRelations(start), options)
     val reads = stream.reads
@@ -68,15 +68,15 @@ object BatchRead {
         changes.message(message.position, message.bytes).map(_.copy()).toSeq
       }
     }
-    BatchRead(rows, stream.state.openTransactions)
+    BatchChanges(rows, stream.state.openTransactions)
   }
 
   /** Reads a stream as one part. Tests compare other reads with it. */
   def whole(
       messages: Seq[Positioned],
-      options: AssemblerOptions = BatchRead.options,
-      format: ChangeFormat = BatchRead.format()
-  ): BatchRead = apply(Seq(messages), options, format)
+      options: AssemblerOptions = BatchChanges.options,
+      format: ChangeFormat = BatchChanges.format()
+  ): BatchChanges = apply(Seq(messages), options, format)
 
   def text(rows: Seq[UnsafeRow], format: ChangeFormat): Seq[String] = {
     val converter = CatalystTypeConverters.createToScalaConverter(format.rowType)

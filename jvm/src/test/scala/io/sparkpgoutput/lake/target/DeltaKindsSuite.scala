@@ -1,0 +1,260 @@
+package io.sparkpgoutput.lake.target
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.delta.actions.SetTransaction
+import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations, Snapshot}
+import org.apache.spark.sql.types._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import io.delta.tables.{DeltaTable, DeltaTableBuilder}
+
+import io.sparkpgoutput.DeltaTests
+import io.sparkpgoutput.lake.apply.WrittenTable
+
+/**
+ * Tables of Delta with each feature, property and property of columns that [[DeltaDirect]] knows, and with others that
+ * need a MERGE. A MERGE takes seconds, so by default only one of the latter gets one. If
+ * `-Dspark-pgoutput.histories=` is set, each of them does, and a table with most of them at once.
+ */
+class DeltaKindsSuite extends DeltaTests {
+  private val takesAll = System.getProperty("spark-pgoutput.histories") != null
+  private lazy val root = Files.createTempDirectory("kinds")
+  private lazy val target = Targets.of(spark, root.toString, Some("delta"))
+
+  private val id = StructField("id", IntegerType)
+  private val v = StructField("v", StringType)
+  private val big = StructField("big", StringType)
+  private val plain = Seq(id, v, big)
+
+  /**
+   * A kind of tables.
+   *
+   * @param name the name of a table, too
+   * @param properties in addition to those of a table that the job makes
+   * @param shape what else is special in the statement that makes the table
+   * @param byOthers properties that other writers can have written, and that Delta itself does not let users set
+   * @param after statements that follow
+   */
+  private case class Kind(
+      name: String,
+      columns: () => Seq[StructField] = () => plain,
+      properties: Map[String, String] = Map.empty,
+      shape: DeltaTableBuilder => DeltaTableBuilder = identity,
+      byOthers: Map[String, String] = Map.empty,
+      after: Seq[String] = Nil
+  )
+
+  private def folder(kind: Kind): Path = root.resolve(kind.name)
+
+  private def snapshot(kind: Kind): Snapshot =
+    DeltaLog.forTable(spark, folder(kind).toString).update()
+
+  private def make(kind: Kind): Unit = {
+    val builder = DeltaTable.create(spark).location(folder(kind).toString)
+      .addColumns(StructType(kind.columns()))
+    val usual = Map(
+      "delta.columnMapping.mode" -> "name",
+      "delta.enableDeletionVectors" -> "true",
+      "delta.enableTypeWidening" -> "true"
+    )
+    (usual ++ kind.properties).filter(_._2.nonEmpty).foreach { case (name, value) =>
+      builder.property(name, value)
+    }
+    kind.shape(builder).execute()
+    if (kind.byOthers.nonEmpty) edit(kind, s"${"0" * 20}.json") { text =>
+      val found = kind.byOthers.map { case (name, value) => s""""$name":"$value"""" }
+      text.replace("\"configuration\":{", s"\"configuration\":{${found.mkString(",")},")
+    }
+    kind.after.foreach(sql => spark.sql(sql.replace("{}", target.sqlName(kind.name))))
+  }
+
+  /** Changes a file of the log. */
+  private def edit(kind: Kind, name: String)(change: String => String): Unit = {
+    val log = folder(kind).resolve("_delta_log")
+    val file = log.resolve(name)
+    val (before, after) = (Files.readString(file), change(Files.readString(file)))
+    assert(before != after)
+    Files.writeString(file, after)
+    Files.deleteIfExists(log.resolve(s".$name.crc"))
+    if (name.endsWith(".json")) Seq("", ".").foreach { hidden =>
+      val sum = s"$hidden${name.replace(".json", ".crc")}${if (hidden.isEmpty) "" else ".crc"}"
+      Files.deleteIfExists(log.resolve(sum))
+    }
+    DeltaLog.clearCache()
+  }
+
+  /** Gives a table a mark, writes cuts into it, and checks why there was a MERGE. */
+  private def write(kind: Kind, reason: Option[String]): Unit = {
+    snapshot(kind).deltaLog.startTransaction(None).commit(
+      Seq(SetTransaction(WrittenTable.Name.toString, 1, None)),
+      DeltaOperations.ManualUpdate
+    ): Unit
+    assert(KindsOfTables.write(spark, target, kind.name)() == ((reason, reason)), kind.name)
+  }
+
+  private val supported = Seq("appendOnly", "invariants", "typeWidening-preview")
+
+  private val direct = Seq(
+    Kind(
+      "clustered",
+      columns = () => Seq(id.withComment("the key"), v, big),
+      shape = _.clusterBy("id"),
+      properties = Map(
+        "delta.appendOnly" -> "false",
+        "delta.checkpointInterval" -> "20",
+        "delta.checkpointPolicy" -> "classic",
+        "delta.dataSkippingNumIndexedCols" -> "2",
+        "delta.dataSkippingStatsColumns" -> "id",
+        "delta.deletedFileRetentionDuration" -> "interval 9 days",
+        "delta.logRetentionDuration" -> "interval 20 days"
+      ),
+      byOthers = Map(
+        "delta.minReaderVersion" -> "2",
+        "delta.minWriterVersion" -> "5",
+        "delta.targetFileSize" -> "1mb"
+      )
+    ),
+    Kind(
+      "partitioned",
+      shape = _.partitionedBy("v"),
+      properties = Map("delta.columnMapping.mode" -> "")
+    ),
+    Kind(
+      "widened",
+      columns = () =>
+        plain ++ Seq(
+          StructField("mine", ShortType),
+          StructField("moment", TimestampNTZType)
+        ),
+      properties = supported.map(name => s"delta.feature.$name" -> "supported").toMap,
+      after = Seq("ALTER TABLE {} ALTER COLUMN mine TYPE INT")
+    )
+  )
+
+  test("a cut is written directly into each kind of table on the list") {
+    val known = direct.map { kind =>
+      make(kind)
+      write(kind, None)
+      val found = snapshot(kind)
+      // The keys of JSON objects.
+      val ofColumns = found.metadata.schema.flatMap(field =>
+        new ObjectMapper().readTree(field.metadata.json).fieldNames.asScala.toSeq
+      )
+      (
+        found.protocol.readerAndWriterFeatureNames,
+        found.metadata.configuration.keySet.filterNot(_.startsWith("delta.feature.")),
+        ofColumns
+      )
+    }
+    assert(DeltaDirect.Features -- known.flatMap(_._1) == Set.empty)
+    assert(DeltaDirect.Properties -- known.flatMap(_._2) == Set.empty)
+    val ofColumns = known.flatMap(_._3)
+    assert(DeltaDirect.ColumnProperties.filterNot(name =>
+      ofColumns.exists(_.startsWith(name))
+    ) == Nil)
+  }
+
+  private def column(name: String) = DeltaTable.columnBuilder(spark, name)
+  private def generated =
+    column("g").dataType(IntegerType).generatedAlwaysAs("id + 1").build()
+  private def numbered = column("n").dataType(LongType).generatedByDefaultAsIdentity().build()
+
+  private def feature(name: String) = s"the table has the feature $name"
+  private def properties(name: String, value: String) = Map(name -> value)
+
+  /** Tables that need a MERGE, and the reasons. */
+  private val merged: Seq[(Kind, String)] = Seq(
+    Kind("feed", properties = properties("delta.enableChangeDataFeed", "true")) ->
+      feature("changeDataFeed"),
+    Kind("rows", properties = properties("delta.enableRowTracking", "true")) ->
+      feature("rowTracking"),
+    Kind("checked", after = Seq("ALTER TABLE {} ADD CONSTRAINT positive CHECK (id > 0)")) ->
+      feature("checkConstraints"),
+    Kind("generated", columns = () => plain :+ generated) -> feature("generatedColumns"),
+    Kind("numbered", columns = () => plain :+ numbered) -> feature("identityColumns"),
+    Kind(
+      "defaults",
+      properties = properties("delta.feature.allowColumnDefaults", "supported"),
+      after = Seq("ALTER TABLE {} ALTER COLUMN v SET DEFAULT 'x'")
+    ) -> feature("allowColumnDefaults"),
+    Kind("times", properties = properties("delta.enableInCommitTimestamps", "true")) ->
+      feature("inCommitTimestamp"),
+    Kind("checkpoints", properties = properties("delta.checkpointPolicy", "v2")) ->
+      feature("v2Checkpoint"),
+    Kind("vacuum", properties = properties("delta.feature.vacuumProtocolCheck", "supported")) ->
+      feature("vacuumProtocolCheck"),
+    Kind(
+      "variant",
+      columns = () => plain :+ StructField("j", VariantType)
+    ) -> feature("variantType"),
+    Kind("property", properties = properties("delta.randomizeFilePrefixes", "true")) ->
+      "the table has the property delta.randomizeFilePrefixes",
+    Kind("appended", properties = properties("delta.appendOnly", "true")) ->
+      "the table has the property delta.appendOnly",
+    Kind("whole", properties = properties("delta.enableDeletionVectors", "false")) ->
+      "the table has no deletion vectors",
+    Kind("ids", properties = properties("delta.columnMapping.mode", "id")) ->
+      "the table maps its columns by id",
+    Kind(
+      "doubles",
+      columns = () => plain :+ StructField("d", DoubleType),
+      shape = _.partitionedBy("d")
+    ) -> "the table has partitions by the column d of the type DOUBLE",
+    Kind("required", columns = () => Seq(id, v.copy(nullable = false), big)) ->
+      "the column v is NOT NULL",
+    Kind(
+      "short",
+      columns = () =>
+        Seq(
+          id,
+          v,
+          big.copy(metadata =
+            new MetadataBuilder().putString("__CHAR_VARCHAR_TYPE_STRING", "varchar(9)").build()
+          )
+        )
+    ) -> "the column big has the property __CHAR_VARCHAR_TYPE_STRING"
+  )
+
+  private def look(kind: Kind, reason: String): Unit = {
+    make(kind)
+    assert(target.look(kind.name).notDirect.contains(reason))
+  }
+
+  merged.foreach { case (kind, reason) =>
+    test(s"a table is left to MERGE: $reason") {
+      look(kind, reason)
+      if (takesAll && kind.name != "appended" || kind.name == "required") write(kind, Some(reason))
+    }
+  }
+
+  if (takesAll) test("a MERGE writes a table with most of what is left to it") {
+    val all =
+      merged.map(_._1).filterNot(kind => Set("whole", "ids", "doubles", "appended")(kind.name))
+    val own = all.flatMap(_.columns()).distinct.groupBy(_.name).values
+      // A column is special in one of the kinds.
+      .map(found => found.find(!plain.contains(_)).getOrElse(found.head)).toSeq
+    val one = Kind(
+      "all",
+      columns = () =>
+        plain.map(column => own.find(_.name == column.name).get) ++
+          own.filterNot(column => plain.exists(_.name == column.name)),
+      properties = all.flatMap(_.properties).toMap,
+      after = all.flatMap(_.after)
+    )
+    look(one, feature("allowColumnDefaults"))
+    write(one, Some(feature("allowColumnDefaults")))
+  }
+
+  test("a table with very many files is left to MERGE") {
+    val kind = Kind("many")
+    make(kind)
+    val version = snapshot(kind).version
+    edit(kind, f"$version%020d.crc")(
+      _.replaceFirst("\"numFiles\":0", "\"numFiles\":20001")
+    )
+    assert(target.look(kind.name).notDirect.contains("the table has more than 20000 files"))
+  }
+}

@@ -1,0 +1,37 @@
+package io.sparkpgoutput.types.families
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.types._
+
+class TextTypesSuite extends AnyFunSuite with ConversionTests {
+  private val text = new PgText("text")
+
+  test("a text that is longer than its VARCHAR does not fit, and blanks count") {
+    def read(value: String) = fromText(text, VarcharType(3), value)
+    Seq("", "abc", "ab ", "äöü", "😀😀😀").foreach { value =>
+      assert(read(value) == UTF8String.fromString(value))
+      assert(fromBinary(
+        text,
+        VarcharType(3),
+        value.getBytes(UTF_8)
+      ) == UTF8String.fromString(value))
+    }
+    Seq("abcd", "abc ", "äöüß", "😀😀😀😀").foreach { value =>
+      val refused = "has more than 3 characters; use STRING"
+      assert(problem(read(value)) == refused)
+      assert(problem(fromBinary(text, VarcharType(3), value.getBytes(UTF_8))) == refused)
+    }
+  }
+
+  test("nothing is read as CHAR, because Spark adds blanks to the values") {
+    val targets = Seq(CharType(3), ArrayType(CharType(3)), new StructType().add("a", CharType(3)))
+    targets.foreach(target => assert(text.to(target, ConversionOptions()).isEmpty, target))
+    assert(text.to(VarcharType(3), ConversionOptions()).nonEmpty)
+  }
+}
