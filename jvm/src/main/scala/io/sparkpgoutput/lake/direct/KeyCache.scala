@@ -65,6 +65,19 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
 
   private[direct] def unreserve(numbers: Long): Unit = synchronized(collecting -= numbers * 8)
 
+  /** How many numbers have room, also in place of those of tables without a lookup for ten minutes. */
+  private[direct] def room: Long = synchronized {
+    (memory - usedMemory + disk - usedDisk) / 8 + idle.map(_.numbers).sum
+  }
+
+  /** Returns whether [[keep]] would keep so many numbers. */
+  private[direct] def hasRoom(numbers: Long): Boolean = synchronized {
+    val bytes = numbers * 8
+    def has = usedMemory + bytes <= memory || usedDisk + bytes <= disk
+    if (!has) idle.foreach(_.clear())
+    has
+  }
+
   /** Keeps keys; None if there is no room. */
   private[direct] def keep(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] = synchronized {
     val bytes = keys.length * 8L
@@ -170,12 +183,33 @@ private[direct] object FileKeys {
   def width(key: KeyNumbers): Int = 3 * (key.width + 1)
 }
 
-/** The keys of the data files of a table. One lookup at a time uses them. */
+/**
+ * The keys for which a lookup would have read too many rows.
+ *
+ * @param columns the columns of the key
+ * @param names the identities of these columns in data files, and of the end of a row
+ * @param files the paths of the files that can have the keys, and whose keys are not kept
+ * @param most the most rows that a lookup reads
+ */
+final private[direct] case class WantedKeys(
+    columns: IndexedSeq[KeyColumn],
+    names: Seq[String],
+    files: Set[String],
+    most: Long
+)
+
+/** The keys of the data files of a table. One lookup at a time uses them, and one thread keeps more of them beside it. */
 final class TableKeys private[direct] (cache: KeyCache) {
   private val files = new ConcurrentHashMap[String, KeptKeys]
   private var columns = Seq.empty[String]
 
   @volatile private[direct] var used = System.nanoTime()
+
+  /** What the last lookup has not found here. */
+  @volatile private[direct] var wanted = Option.empty[WantedKeys]
+
+  /** Whether the last lookup would have been a direct one with more keys. */
+  def areWanted: Boolean = wanted.nonEmpty
 
   /**
    * Begins a lookup, and removes the keys of files that the table does not have any more.
@@ -184,9 +218,12 @@ final class TableKeys private[direct] (cache: KeyCache) {
    */
   private[direct] def begin(columns: Seq[String], live: Seq[DirectFile]): Unit = {
     used = System.nanoTime()
-    if (columns != this.columns) {
-      clear()
-      this.columns = columns
+    wanted = None
+    synchronized {
+      if (columns != this.columns) {
+        clear()
+        this.columns = columns
+      }
     }
     val paths = live.iterator.map(_.path).toSet
     files.keySet.asScala.filterNot(paths).foreach(forget)
@@ -201,8 +238,23 @@ final class TableKeys private[direct] (cache: KeyCache) {
     finally if (takes) cache.unreserve(numbers)
   }
 
-  private[direct] def keep(file: DirectFile, keys: Array[Long], haveAll: Boolean): Unit =
-    cache.keep(keys, haveAll).foreach(files.put(file.path, _))
+  private[direct] def room: Long = cache.room
+  private[direct] def hasRoom(numbers: Long): Boolean = cache.hasRoom(numbers)
+
+  /** The numbers that are kept. */
+  private[direct] def numbers: Long = files.values.asScala.map(_.keys.limit().toLong).sum
+
+  /** Keeps the keys of a file, unless another thread has kept them or a lookup has begun with other columns. */
+  private[direct] def keep(
+      columns: Seq[String],
+      file: DirectFile,
+      keys: Array[Long],
+      haveAll: Boolean
+  ): Unit = cache.keep(keys, haveAll).foreach { kept =>
+    synchronized {
+      if (columns != this.columns || files.putIfAbsent(file.path, kept) != null) cache.release(kept)
+    }
+  }
 
   private[direct] def clear(): Unit = files.keySet.asScala.foreach(forget)
 

@@ -22,12 +22,14 @@ final case class RowPlace(file: DirectFile, position: Long)
  * @param keys rows with the keys. No two of them have the same key.
  * @param places the places of the key's columns in these rows
  * @param mixed the last step of a hash. Keys with the same hash are compared, so any function is right.
+ * @param most the most rows that are read
  */
 final class KeyLookup(
     columns: IndexedSeq[KeyColumn],
     keys: IndexedSeq[InternalRow],
     places: IndexedSeq[Int],
-    mixed: Long => Long = KeyColumn.mixed
+    mixed: Long => Long = KeyColumn.mixed,
+    most: Long = KeyLookup.MostRows
 ) {
   import KeyLookup._
 
@@ -107,12 +109,14 @@ final class KeyLookup(
         )
       )
       val kept = table.keys
-      kept.begin(
-        (ordinals ++ end).map(at => s"${table.column(at)} ${table.schema(at).dataType.sql}"),
-        table.files
-      )
-      val rows = candidates.filter(kept.of(_).isEmpty).map(_.rows).sum
-      if (rows > MostRows) throw new NotDirect(s"the files that can have the keys have $rows rows")
+      val names = (ordinals ++ end).map(columnName(table, _))
+      kept.begin(names, table.files)
+      val unknown = candidates.filter(kept.of(_).isEmpty)
+      val rows = unknown.map(_.rows).sum
+      if (rows > most) {
+        kept.wanted = Some(WantedKeys(columns, names, unknown.map(_.path).toSet, most))
+        throw new NotDirect(s"the files that can have the keys have $rows rows")
+      }
       inThreads(candidates)(scan(table, _, ordinals, end, found))
     }
     keys.indices.map(found.get)
@@ -131,14 +135,18 @@ final class KeyLookup(
       val ends = end.filterNot(file.hasOnlyNulls(_))
       val width = if (ends.isEmpty) numbers.width else FileKeys.width(numbers)
       table.keys.collecting(file.rows * width) { isKept =>
-        val keys = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
-        val rows = table.read(file, ordinals ++ ends)
-        try scan(rows, file, ordinals.indices, ends.nonEmpty, found, keys)
-        finally rows match {
-            case open: AutoCloseable => open.close()
-            case _                   => ()
-          }
-        keys.foreach(kept => table.keys.keep(file, kept.numbers, kept.hasAll))
+        // A lookup of no keys only keeps those of the file.
+        if (isKept || keys.nonEmpty) {
+          val kept = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
+          val rows = table.read(file, ordinals ++ ends)
+          try scan(rows, file, ordinals.indices, ends.nonEmpty, found, kept)
+          finally rows match {
+              case open: AutoCloseable => open.close()
+              case _                   => ()
+            }
+          val names = (ordinals ++ end).map(columnName(table, _))
+          kept.foreach(kept => table.keys.keep(names, file, kept.numbers, kept.hasAll))
+        }
       }
   }
 
@@ -237,6 +245,40 @@ final class KeyLookup(
 }
 
 object KeyLookup {
+
+  /** Returns the identity of a column in data files, with its type. */
+  private def columnName(table: DirectTable, at: Int) =
+    s"${table.column(at)} ${table.schema(at).dataType.sql}"
+
+  /**
+   * Keeps the keys for which the last lookup would have read too many rows, one file after the other. It does nothing if
+   * the cache has no room for so many of them that the next lookup reads few enough.
+   */
+  def keepWanted(table: DirectTable): Unit = table.keys.wanted.foreach { wanted =>
+    val keys = table.keys
+    val places =
+      wanted.names.map(name => table.schema.indices.indexWhere(columnName(table, _) == name))
+    val (ordinals, end) = places.toIndexedSeq.splitAt(wanted.columns.length)
+    val width = new KeyNumbers(wanted.columns).width + end.length // at most
+    val files = table.files.filter(file => wanted.files(file.path) && keys.of(file).isEmpty)
+    var room = keys.room
+    val (chosen, left) = files.partition { file =>
+      val takes = file.rows * width <= room
+      if (takes) room -= file.rows * width
+      takes
+    }
+    if (!places.contains(-1) && left.map(_.rows).sum <= wanted.most) {
+      val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
+      chosen.withFilter(file => keys.hasRoom(file.rows * width))
+        .foreach(none.scan(
+          table,
+          _,
+          ordinals,
+          end.headOption,
+          new AtomicReferenceArray[RowPlace](0)
+        ))
+    }
+  }
 
   /**
    * Runs the work on each file in threads of its own, and waits for its end. The threads see the classes that the caller
@@ -409,8 +451,11 @@ object KeyColumn {
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
         : Boolean = value(row, at).compare(value(other, otherAt)) == 0
 
-    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] = Array.empty
-    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = true
+    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
+      rows.map(value(_, at)).sorted.toArray
+
+    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean =
+      between(sorted, least.asInstanceOf[Decimal], most.asInstanceOf[Decimal])
   }
 
   private def between[T](sorted: Array[Any], least: T, most: T)(implicit order: Ordering[T]) = {

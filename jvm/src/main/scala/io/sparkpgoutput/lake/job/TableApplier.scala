@@ -358,6 +358,7 @@ final private[job] class TableMaintenance(
     val checkpoint = System.nanoTime()
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
     val after = System.nanoTime()
+    part(table, "is still written by MERGE")(job.target.keepKeys(table))
     if (job.options.maintains)
       part(table, "keeps its small files")(job.target.compact(table): Unit)
     System.nanoTime() - begin - (after - checkpoint)

@@ -32,6 +32,7 @@ import io.sparkpgoutput.lake.direct.{
   Compaction,
   DirectChange,
   DirectTable,
+  KeyLookup,
   Rewrite,
   TableFiles,
   TableKeys
@@ -61,7 +62,7 @@ final private class DeltaDirect(
   private var layout = Option.empty[DeltaLayout]
 
   /**
-   * The layout of the thread that compacts the table, because a layout has the state of the file that is
+   * The layout of the thread that maintains the table, because a layout has the state of the file that is
    * being written.
    */
   private var rewriting = Option.empty[DeltaLayout]
@@ -86,7 +87,8 @@ final private class DeltaDirect(
     val layout = layoutOf(this.layout, snapshot, transaction)
     this.layout = Some(layout)
     val files = filesOf(snapshot)
-    known = None // until the commit is there
+    // It is right also if the commit fails, or if its answer is lost: later commits are read from the log.
+    known = Some(files)
     val found = change(new DeltaVersion(layout, files, keys))
     val (added, (actions, changed)) =
       layout.writing(layout.write(found.added) -> deletions(layout, files, found.deleted))
@@ -153,12 +155,34 @@ final private class DeltaDirect(
     keep(files)
     val due = Compaction.choose(files.files.values)
     Option.when(due.nonEmpty) {
-      val transaction = new DirectTransaction(log, catalogTable, snapshot)
-      val layout = layoutOf(rewriting, snapshot, transaction)
-      rewriting = Some(layout)
+      val layout = besideCommits(snapshot)
       val rewrite = new Rewrite(new DeltaVersion(layout, files, keys), due.toIndexedSeq)
       (layout, rewrite, files.files(due.head.path).partition)
     }
+  }
+
+  private def besideCommits(snapshot: Snapshot): DeltaLayout = {
+    val transaction = new DirectTransaction(log, catalogTable, snapshot)
+    val layout = layoutOf(rewriting, snapshot, transaction)
+    rewriting = Some(layout)
+    layout
+  }
+
+  /**
+   * Keeps the keys that the last lookup would have had to read from too many rows. Commits go on during this time.
+   *
+   * @param update returns the newest version
+   */
+  def keepKeys(update: () => Snapshot): Unit = if (keys.areWanted) {
+    val version = synchronized {
+      val snapshot = update()
+      Option.when(problem(snapshot).isEmpty) {
+        val files = filesOf(snapshot)
+        known = Some(files)
+        new DeltaVersion(besideCommits(snapshot), files, keys)
+      }
+    }
+    version.foreach(KeyLookup.keepWanted)
   }
 
   private def commitRewrite(
@@ -195,7 +219,6 @@ final private class DeltaDirect(
       })
       val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
       val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
-      known = None
       // A rewrite has no mark that says whether it was made.
       val version = layout.committing(isMade = true)(
         transaction.commit(removed ++ file.map(_.add), operation)

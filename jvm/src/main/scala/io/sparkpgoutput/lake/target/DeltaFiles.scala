@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import java.io.FileNotFoundException
+import java.time.{Instant, ZoneOffset}
 import java.util.UUID
 
 import scala.collection.mutable
@@ -30,17 +31,20 @@ import org.apache.spark.sql.types.{
   ByteType,
   DataType,
   DateType,
+  Decimal,
+  DecimalType,
   IntegerType,
   LongType,
   ShortType,
   StringType,
-  StructField,
-  StructType
+  StructType,
+  TimestampNTZType,
+  TimestampType
 }
 import org.apache.spark.unsafe.types.UTF8String
 
-import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectReader}
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.hadoop.mapreduce.{Job, TaskAttemptID, TaskType}
@@ -76,7 +80,7 @@ final private class DeltaFile(
     throw new NotDirect(s"the file ${add.path} does not say how many rows it has")
   )
 
-  private def statistics = JsonUtils.mapper.readTree(add.stats)
+  private def statistics = DeltaBounds.Reader.readTree(add.stats)
   private val found = mutable.LongMap.empty[Option[(Any, Any)]]
   private val empty = mutable.LongMap.empty[Boolean]
 
@@ -96,25 +100,68 @@ final private class DeltaFile(
         if (partition.contains(name)) DeltaPartition.bounds(partition(name), field.dataType)
         else
           for {
-            least <- bound(field, statistics.path("minValues").path(name))
-            most <- bound(field, statistics.path("maxValues").path(name))
+            least <- DeltaBounds.of(field.dataType, statistics.path("minValues").path(name), -1)
+            most <- DeltaBounds.of(field.dataType, statistics.path("maxValues").path(name), 1)
           } yield (least, most)
       }
     )
   }
+}
+
+/** The bounds of columns in the statistics of a file. If a bound is not exact, it is moved out by more than its error. */
+private object DeltaBounds {
+
+  /** A number that is read as a double would lose digits. */
+  val Reader: ObjectReader =
+    JsonUtils.mapper.reader(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
   /**
-   * Delta cuts long texts, and makes the upper bound greater than all texts that begin with it. Bounds of other
-   * types are not reliable: timestamps have milliseconds, and NaN is above the greatest number.
+   * Returns a bound; None if there is no reliable one. Delta cuts long texts, and makes the upper bound greater than all
+   * texts that begin with it. NaN is above the greatest number.
+   *
+   * @param side -1 for the lower bound, and 1 for the upper one
    */
-  private def bound(field: StructField, value: JsonNode): Option[Any] = field.dataType match {
+  def of(dataType: DataType, value: JsonNode, side: Int): Option[Any] = dataType match {
     case ByteType | ShortType | IntegerType | LongType =>
       Option.when(value.isIntegralNumber)(value.longValue)
+    case _: DecimalType =>
+      Option.when(value.isIntegralNumber || value.isBigDecimal) {
+        val found = value.decimalValue
+        // When a row of the file is deleted, Delta writes the statistics again, with all numbers as doubles.
+        val error = found.abs.multiply(ErrorOfDouble)
+        Decimal(if (side < 0) found.subtract(error) else found.add(error))
+      }
     case DateType if value.isTextual =>
       DateTimeUtils.stringToDate(UTF8String.fromString(value.textValue)).map(_.toLong)
+    case TimestampType if value.isTextual && hasZone(value.textValue) =>
+      DateTimeUtils.stringToTimestamp(UTF8String.fromString(value.textValue), ZoneOffset.UTC)
+        .map(micros => moved(micros, side, if (micros < WholeMinutes) Minute else 0))
+    case TimestampNTZType if value.isTextual =>
+      DateTimeUtils.stringToTimestampWithoutTimeZone(
+        UTF8String.fromString(value.textValue),
+        allowTimeZone = false
+      ).map(moved(_, side, 0))
     case StringType => Option.when(value.isTextual)(UTF8String.fromString(value.textValue))
     case _          => None
   }
+
+  /** Moves a bound out. Delta cuts the times of both bounds to milliseconds. */
+  private def moved(micros: Long, side: Int, by: Long): Long =
+    if (side < 0) math.max(micros, Long.MinValue + by) - by
+    else math.min(micros, Long.MaxValue - by - Millisecond) + by + Millisecond
+
+  private def hasZone(text: String) = Zone.findFirstIn(text).nonEmpty
+
+  private val Zone = "(Z|[+-][0-9]{2}:[0-9]{2})$".r
+
+  /** The greatest relative error of a double is 2 to the power of -53. Another writer can round several times. */
+  private val ErrorOfDouble = new java.math.BigDecimal("1e-14")
+
+  final private val Millisecond = 1000L
+  final private val Minute = 60000000L
+
+  /** Before 1973, a zone can be off UTC by seconds. The texts do not have them. */
+  private val WholeMinutes = Instant.parse("1973-01-01T00:00:00Z").getEpochSecond * 1000000
 }
 
 /** The values of columns of a partitioning, which the log has as texts, and the data files do not have. */

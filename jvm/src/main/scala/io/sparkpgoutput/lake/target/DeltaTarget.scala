@@ -34,8 +34,12 @@ import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDir
  * RESTORE keeps it too, although the rows go back. So each commit also has the mark in `userMetadata`,
  * and no RESTORE may come after it in the table's history.
  */
-final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache)
-    extends TableCommands(session, LakeFormat.Delta, place) {
+final class DeltaTarget(
+    session: SparkSession,
+    place: TablePlace,
+    keys: KeyCache,
+    linked: DeltaLinkage = new DeltaLinkage
+) extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
   // `getOption` is of no use here: if Delta has declared the setting, it returns the default.
@@ -59,18 +63,15 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   /** When to look whether VACUUM is due for a table. */
   private val vacuums = new ConcurrentHashMap[String, Instant]
 
-  /** What the JAR of Delta lacks. It is found before anything is committed. */
-  @volatile private var notLinked = Option.empty[String]
-
   def look(table: String): TargetLook = {
     // The version in memory is enough for a direct commit, which reads the newest one itself. For other tables,
     // `snapshot` reads it. It asks for the log again, because Delta replaces a log that was not used for an hour.
-    val found = Option(directs.get(table)).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
-      .filter(DeltaDirect.problem(_).isEmpty).getOrElse(snapshot(table))
-    TargetLook(
-      found.metadata.schema,
-      notLinked.orElse(DeltaDirect.problem(found))
+    val known = linked(
+      Option(directs.get(table)).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
+        .filter(DeltaDirect.problem(_).isEmpty)
     )
+    val found = known.toOption.flatten.getOrElse(snapshot(table))
+    TargetLook(found.metadata.schema, linked(DeltaDirect.problem(found)).fold(Some(_), identity))
   }
 
   def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration
@@ -245,22 +246,13 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   )(change: DirectTable => DirectChange): Unit =
     attempt(_.isInstanceOf[DeltaConcurrentModificationException]) {
       val opened = open(table)
-      val known = directOf(table, opened)
-      val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
-      try {
+      val made = linked {
+        val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
         DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
-        checked.put(
-          table,
-          known.commit(opened.snapshot, mark, comment(name, lsn), check)(change)
-        ): Unit
-      } catch { case missing: LinkageError => throw new NotDirect(lacks(missing)) }
+        directOf(table, opened).commit(opened.snapshot, mark, comment(name, lsn), check)(change)
+      }
+      checked.put(table, made.fold(reason => throw new NotDirect(reason), identity)): Unit
     }
-
-  private def lacks(missing: LinkageError): String = {
-    val reason = s"this version of Delta has no ${missing.getMessage}"
-    notLinked = Some(reason)
-    reason
-  }
 
   def checkpoint(table: String): Unit = {
     val opened = open(table)
@@ -275,20 +267,24 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     Option(directs.get(table)).flatMap(_.tableFiles)
 
   /** Another writer wins against a rewrite, which is tried again later. */
-  def compact(table: String): Boolean = notLinked.isEmpty && {
-    def newest = {
-      val opened = open(table)
-      directOf(table, opened) // which the next rewrite uses if Delta has made another log
-      opened.snapshot
-    }
-    try ClonedSession.within(session)(directOf(table).compact(() => newest))
-    catch {
-      case _: DeltaConcurrentModificationException | _: NotDirect => false
-      case missing: LinkageError =>
-        lacks(missing)
-        false
-    }
+  def compact(table: String): Boolean =
+    linked(
+      try ClonedSession.within(session)(directOf(table).compact(() => newest(table)))
+      catch { case _: DeltaConcurrentModificationException | _: NotDirect => false }
+    ).contains(true)
+
+  /** Returns the newest version. The next rewrite uses the log of it, if Delta has made another one. */
+  private def newest(table: String) = {
+    val opened = open(table)
+    directOf(table, opened)
+    opened.snapshot
   }
+
+  override def keepKeys(table: String): Unit = linked(
+    Option(directs.get(table)).foreach(direct =>
+      ClonedSession.within(session)(direct.keepKeys(() => snapshot(table)))
+    )
+  ): Unit
 
   /**
    * Delta itself removes old files of the log when it writes a checkpoint. Each hour, VACUUM LITE removes the data files
@@ -449,7 +445,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     }
     val known = log.unsafeVolatileSnapshot
     val found =
-      if (DeltaHistory.isNewest(known)) known else log.update(false, None, catalogTable)
+      if (linked(DeltaHistory.isNewest(known)).contains(true)) known
+      else log.update(false, None, catalogTable)
     // Delta computes the transactions when they are first asked for, with the settings of that moment.
     transactions(found): Unit
     OpenedTable(log, catalogTable, found)

@@ -29,6 +29,7 @@ import io.sparkpgoutput.lake.direct.{
   Compaction,
   DirectChange,
   DirectTable,
+  KeyLookup,
   NotDirect,
   Rewrite,
   TableFiles,
@@ -175,6 +176,26 @@ final private class IcebergDirect(keys: TableKeys) {
         found.nonEmpty
       }
     }
+  }
+
+  /**
+   * Keeps the keys that the last lookup would have had to read from too many rows. Commits go on during this time.
+   *
+   * @param update returns the operations, which have read the newest metadata
+   * @param name Iceberg's name of the table
+   */
+  def keepKeys(update: () => TableOperations, name: String): Unit = if (keys.areWanted) {
+    val version = synchronized {
+      val operations = update()
+      Option.when(problem(operations).isEmpty) {
+        val table = new BaseTable(operations, name)
+        val metadata = operations.current
+        val files = filesOf(table, Option(metadata.currentSnapshot).map(_.snapshotId))
+        known = Some(files)
+        new IcebergVersion(table, metadata.schema, files, keys)
+      }
+    }
+    version.foreach(KeyLookup.keepWanted)
   }
 
   /** The manifests are read only if there can be something to do, unless [[commit]] has kept what they say. */

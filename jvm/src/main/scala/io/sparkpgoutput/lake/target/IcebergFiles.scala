@@ -156,7 +156,11 @@ final private class IcebergFile private (
   private def value(field: Types.NestedField, bytes: ByteBuffer): Any =
     if (field.`type`.typeId == TypeID.STRING)
       UTF8String.fromBytes(ByteBuffers.toByteArray(bytes.duplicate))
-    else Conversions.fromByteBuffer[Any](field.`type`, bytes)
+    else
+      Conversions.fromByteBuffer[Any](field.`type`, bytes.duplicate) match {
+        case number: java.math.BigDecimal => Decimal(number)
+        case other                        => other
+      }
 }
 
 private object IcebergFile {
@@ -193,7 +197,14 @@ private object IcebergFile {
 
   /** The types whose bounds a lookup uses. */
   private val Bounded =
-    Set(TypeID.INTEGER, TypeID.LONG, TypeID.DATE, TypeID.TIMESTAMP, TypeID.STRING)
+    Set(
+      TypeID.INTEGER,
+      TypeID.LONG,
+      TypeID.DECIMAL,
+      TypeID.DATE,
+      TypeID.TIMESTAMP,
+      TypeID.STRING
+    )
 }
 
 /**

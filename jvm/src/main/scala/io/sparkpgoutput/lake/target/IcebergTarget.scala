@@ -77,6 +77,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       case problem: Exception if IcebergDirect.isConflict(problem) => false
     }
 
+  override def keepKeys(table: String): Unit = Option(directs.get(table))
+    .foreach(_.keepKeys(() => operations(table), load(table).name))
+
   /** The table's own properties, its tags and its branches win. */
   def expire(table: String, since: Instant, versions: Int): Option[String] = {
     val metadata = operations(table).current

@@ -79,6 +79,12 @@ trait Target {
    */
   def compact(table: String): Boolean
 
+  /**
+   * Keeps the keys of a table without which its last cut was not written directly, if the cache has room for them. The
+   * thread that calls [[compact]] calls it.
+   */
+  def keepKeys(table: String): Unit = ()
+
   /** Returns the numbers of the files of a table; None if this process does not know them. */
   def files(table: String): Option[TableFiles] = None
 

@@ -46,6 +46,19 @@ class KeyLookupSuite extends AnyFunSuite {
     case other                          => other
   }
 
+  /** The least and the greatest value of a column, as a file has them. */
+  private def exact(rows: Seq[InternalRow], at: Int, dataType: DataType): Option[(Any, Any)] =
+    dataType match {
+      case _ if rows.isEmpty => None
+      case _: DecimalType =>
+        val values = rows.map(_.get(at, dataType).asInstanceOf[Decimal])
+        Some(values.min -> values.max)
+      case IntegerType =>
+        val values = rows.map(_.getInt(at))
+        Some(values.min -> values.max)
+      case _ => None
+    }
+
   private def cache(memory: Long, disk: Long) =
     new KeyCache(memory, disk, Files.createTempDirectory("keys").toFile)
 
@@ -89,7 +102,8 @@ class KeyLookupSuite extends AnyFunSuite {
           table.files = placed :+ new MemoryFile(
             s"f$round",
             withNull.map(_._1),
-            withNull.indices.filter(withNull(_)._2).map(_.toLong).toSet
+            withNull.indices.filter(withNull(_)._2).map(_.toLong).toSet,
+            limits = at => exact(withNull.map(_._1).filterNot(_.isNullAt(at)), at, columns(at)._1)
           )
           val expected = table.files.flatMap(file =>
             file.live.map { case (row, at) => seen(row) -> ((file.path, at)) }
@@ -165,6 +179,80 @@ class KeyLookupSuite extends AnyFunSuite {
     cache.unreserve(part)
     assert(cache.reserve(part))
     assert(!KeyCache.none.reserve(1))
+  }
+
+  test("files whose bounds exclude all keys are not read") {
+    val number = Decimal(BigDecimal("12345678901234567890123456789012345.678"), 38, 3)
+    val table = new MemoryTable(StructType.fromDDL("id DECIMAL(38, 3)"), KeyCache.none.table("t"))
+    def find(key: String) = {
+      table.files = Seq(
+        new MemoryFile("f1", Vector(InternalRow(number)), limits = _ => Some(number -> number))
+      )
+      new KeyLookup(
+        Vector(KeyColumn.of(DecimalType(38, 3)).get),
+        Vector(InternalRow(Decimal(BigDecimal(key), 38, 3))),
+        Vector(0)
+      ).find(table, Vector(0))
+    }
+    Seq("-1", "12345678901234567890123456789012345.677", "12345678901234567890123456789012345.679")
+      .foreach(key => assert(find(key) == Seq(null)))
+    assert(table.reads == 0)
+    assert(find("12345678901234567890123456789012345.678").head.position == 0 && table.reads == 1)
+  }
+
+  for (key <- Seq(LongType, StringType); end <- Seq(None, Some(1)))
+    test(s"keys of $key are kept after a lookup of too many rows, with $end as the end of a row") {
+      def of(id: Int): Any = if (key == LongType) id.toLong else UTF8String.fromString(s"k$id")
+      val width = (if (key == LongType) 1 else 2) + end.size
+      def table(keys: KeyCache) = {
+        val made =
+          new MemoryTable(new StructType().add("id", key).add("ended", LongType), keys.table("t"))
+        made.files = (0 to 3).map { file =>
+          val ids = file * 10 until file * 10 + 10
+          val rows = ids.map(id => InternalRow(of(id), if (id == 7) 1L else null))
+          new MemoryFile(s"f$file", rows)
+        }
+        made
+      }
+      def find(table: MemoryTable) = new KeyLookup(
+        Vector(KeyColumn.of(key).get),
+        Vector(7, 25).map(id => InternalRow(of(id))),
+        Vector(0),
+        most = 25
+      ).find(table, Vector(0), end)
+      def isFound(table: MemoryTable) =
+        find(table).map(Option(_).map(_.position)) == Seq(
+          if (end.isEmpty) Some(7L) else None,
+          Some(5L)
+        )
+      // There is room for the keys of so many files. All others are read by the lookup, which is allowed for two.
+      Seq(1 -> None, 2 -> Some(2), 4 -> Some(4)).foreach { case (room, kept) =>
+        val some = table(cache(8L * width * 10 * room, 0))
+        (1 to 2).foreach { _ =>
+          assert(intercept[NotDirect](find(some)).reason.contains("40 rows") && some.keys.areWanted)
+        }
+        (1 to 2).foreach(_ => KeyLookup.keepWanted(some))
+        assert(some.reads == kept.getOrElse(0))
+        if (kept.isEmpty) intercept[NotDirect](find(some))
+        else assert(isFound(some) && some.reads == 4 && !some.keys.areWanted)
+      }
+      // The keys belong to other columns, so they must not be kept.
+      val other = table(cache(1 << 20, 0))
+      intercept[NotDirect](find(other))
+      other.prefix = "another "
+      KeyLookup.keepWanted(other)
+      assert(other.reads == 0)
+    }
+
+  test("keys that a lookup and the maintenance keep at the same time take their room once") {
+    val keys = cache(1000, 0)
+    val table = new MemoryTable(StructType.fromDDL("id BIGINT"), keys.table("t"))
+    table.files = Seq(new MemoryFile("f1", Vector(InternalRow(1L))))
+    table.keys.begin(Seq("id BIGINT"), table.files)
+    val before = keys.room
+    (1 to 3).foreach(_ => table.keys.keep(Seq("id BIGINT"), table.files.head, Array(1L), true))
+    table.keys.keep(Seq("another BIGINT"), table.files.head, Array(1L), true)
+    assert(keys.room == before - 1)
   }
 
   test("the cache forgets keys if a column of the key changes") {

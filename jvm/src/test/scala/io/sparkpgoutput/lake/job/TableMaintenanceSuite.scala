@@ -24,6 +24,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
       problems.get(part).foreach(text => throw new IllegalArgumentException(text))
     }
     override def checkpoint(table: String): Unit = attempt("checkpoint")
+    override def keepKeys(table: String): Unit = attempt("keepKeys")
     override def expire(table: String, since: Instant, versions: Int): Option[String] = {
       attempt("expire")
       kept
@@ -40,7 +41,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
     }
   }
 
-  private val parts = Seq("expire", "checkpoint", "compact")
+  private val parts = Seq("expire", "checkpoint", "keepKeys", "compact")
 
   private def maintained(target: Failing, pause: Duration, options: ReplicateOptions) = {
     val job =
@@ -128,10 +129,10 @@ class TableMaintenanceSuite extends SparkSessionTests {
     }
   }
 
-  test("without maintenance, a table only gets its checkpoints") {
+  test("without maintenance, a table only gets its checkpoints, and the cache its keys") {
     val target = new Failing
     val (_, maintenance) =
       maintained(target, Duration.ZERO, ReplicateOptions(maintains = false))
-    assert(target.doneBy(maintenance) == Seq("checkpoint"))
+    assert(target.doneBy(maintenance) == Seq("checkpoint", "keepKeys"))
   }
 }

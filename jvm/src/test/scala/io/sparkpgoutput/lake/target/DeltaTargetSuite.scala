@@ -15,7 +15,7 @@ import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache}
+import io.sparkpgoutput.lake.direct._
 
 /** Tables of Delta. */
 class DeltaTargetSuite extends DeltaTests {
@@ -280,6 +280,46 @@ class DeltaTargetSuite extends DeltaTests {
     }
     assert(jobs.forall(_ == 0))
     assert(target.read(spark, "t").count() == 5)
+  }
+
+  test("a commit that fails, and one that another writer prevents, list no files again") {
+    val target = Targets.of(spark, Files.createTempDirectory("known").toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    (1 to 3).foreach(commit(target, _))
+    def write(change: DirectTable => DirectChange): Unit = {
+      val mark = target.mark("t", name)
+      target.commit(spark, "t", name, mark, mark.get + 1)(TargetWrite.Direct(change))
+    }
+    intercept[NotDirect](write(_ => throw new NotDirect("of a test"))): Unit
+    val job = nextJob()
+    commit(target, 4)
+    assert(nextJob() == job + 1)
+    var last = 0
+    write { table =>
+      if (last == 0) spark.sql(s"INSERT INTO ${target.sqlName("t")} VALUES (5)"): Unit
+      else assert(nextJob() == last + 1 && table.files.length == 5)
+      last = nextJob()
+      DirectChange(Map.empty, Vector(InternalRow(6)))
+    }
+    assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 6).map(Row(_)))
+  }
+
+  test("keys without which a table would be read by a MERGE are kept beside the commits") {
+    val keys = new KeyCache(1 << 20, 0, Files.createTempDirectory("keys").toFile)
+    val target =
+      Targets.of(spark, Files.createTempDirectory("wanted").toString, Some("delta"), keys)
+    target.create("t", schema, Nil, Map.empty)
+    (1 to 2).foreach(commit(target, _))
+    def write(): Unit = target.commit(spark, "t", name, Some(2), 3)(TargetWrite.Direct { table =>
+      val key = Vector(KeyColumn.of(IntegerType).get)
+      val found =
+        new KeyLookup(key, Vector(InternalRow(2)), Vector(0), most = 0).find(table, Vector(0))
+      DirectChange(found.map(place => place.file.path -> Array(place.position)).toMap, Vector.empty)
+    })
+    assert(intercept[NotDirect](write()).reason.contains(" rows"))
+    target.keepKeys("t")
+    write()
+    assert(target.read(spark, "t").collect().map(_.getInt(0)).toSeq == Seq(1))
   }
 
   test("a checkpoint is written also if there are few commits, but some of them are old") {

@@ -490,6 +490,66 @@ class IcebergDirectSuite extends TableTests {
     assert(reason(Map("write.parquet.compression-codec" -> "snappy"))(_ => ()).isEmpty)
   }
 
+  test("the bounds of a file allow the values of its rows only") {
+    val schema = new StructType().add("id", DecimalType(38, 10)).add("short", DecimalType(9, 2))
+      .add("t", TimestampType).add("n", TimestampNTZType)
+    def row(number: String, short: String, micros: Long) = InternalRow(
+      Decimal(BigDecimal(number), 38, 10),
+      Decimal(BigDecimal(short), 9, 2),
+      micros,
+      micros
+    )
+    val rows = Vector(
+      row("-9999999999999999999999999999.9999999999", "-9999999.99", Long.MinValue),
+      row("-12345678901234567890.0000000001", "-0.01", -62198755200000001L),
+      row("-0.0000000001", "0", -1),
+      row("0.0000000001", "0.01", 999),
+      row("12345678901234567890.0000000001", "127.99", 1767225600000001L),
+      row("9999999999999999999999999999.9999999999", "9999999.99", Long.MaxValue)
+    )
+    val made = new Written("bounds", schema, 2)
+    rows.foreach(row => made.commit(_ => DirectChange(Map.empty, Vector(row))))
+    made.commit { table =>
+      for (at <- schema.indices) {
+        val column = KeyColumn.of(schema(at).dataType).get
+        val allowed = table.files.map { file =>
+          val (least, most) = file.bounds(at).get
+          rows.indices.filter { index =>
+            column.isBetween(column.sorted(rows.slice(index, index + 1), at), least, most)
+          }
+        }
+        assert(allowed.toSet == rows.indices.map(Vector(_)).toSet, schema(at))
+      }
+      DirectChange(Map.empty, Vector.empty)
+    }
+  }
+
+  test("keys without which a table would be read by a MERGE are kept beside the commits") {
+    val keys = new KeyCache(1 << 20, 0, Files.createTempDirectory("keys").toFile)
+    val target = IcebergTables.in(spark, "wanted", keys)
+    if (target.exists("t")) target.drop("t")
+    target.create("t", columns, Nil, Map.empty)
+    def commit(lsn: Long)(change: DirectTable => DirectChange): Unit =
+      target.commit(
+        spark,
+        "t",
+        name,
+        Option.when(lsn > 1)(lsn - 1),
+        lsn
+      )(TargetWrite.Direct(change))
+    def find(table: DirectTable) = {
+      val key = Vector(KeyColumn.of(IntegerType).get)
+      val found =
+        new KeyLookup(key, Vector(InternalRow(2)), Vector(0), most = 1).find(table, Vector(0))
+      DirectChange(found.map(place => place.file.path -> Array(place.position)).toMap, Vector.empty)
+    }
+    commit(1)(_ => DirectChange(Map.empty, Vector(InternalRow(1, null), InternalRow(2, null))))
+    assert(intercept[NotDirect](commit(2)(find)).reason.contains("2 rows"))
+    target.keepKeys("t")
+    commit(2)(find)
+    assert(target.read(spark, "t").collect().map(_.getInt(0)).toSeq == Seq(1))
+  }
+
   test("a file of another format is left to MERGE") {
     val made = new Written("avro", columns, 2)
     made.iceberg.updateProperties().set("write.format.default", "avro").commit()
