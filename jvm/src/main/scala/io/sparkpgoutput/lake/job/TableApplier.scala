@@ -9,8 +9,6 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
-import io.sparkpgoutput.changes.rows.RelationDecoder
-import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 import io.sparkpgoutput.lake.apply.{CutApply, CutResult}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison, TableError}
@@ -18,8 +16,7 @@ import io.sparkpgoutput.lake.core.{MarkName, NextDefinition, TableFailure, Table
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
 import io.sparkpgoutput.lake.queue.{Cut, CutLimit, QueueFileNotFoundException, TableQueue}
 import io.sparkpgoutput.lake.target.TableEvolution
-import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
+import io.sparkpgoutput.protocol.Lsn
 
 /**
  * Commits cuts of the queues. If the columns of the server have changed, it changes the columns of the target
@@ -78,20 +75,14 @@ final private[job] class TableApplier(job: JobParts) {
     }
 
   /** The catalog cannot say any more what a column is that only the last changes of the table have. */
-  private def checkLast(table: TableState, cut: Cut): Unit = {
-    val decoder = new RelationDecoder(TextEncoding.Utf8)
-    cut.foreach { (_, message) =>
-      if (message(0) == Tag.Relation)
-        decoder.relation(SchemaMessage.outsideStream(message)).columns.map(_.name)
-          .find(!table.columnNames(_)).foreach(name =>
-            throw changed(
-              table,
-              s"It is not published any more, and its last changes have the column '$name', which was added shortly " +
-                "before. They are not applied."
-            )
-          )
+  private def checkLast(table: TableState, cut: Cut): Unit =
+    cut.columns.diff(table.columnNames).headOption.foreach { name =>
+      throw changed(
+        table,
+        s"It is not published any more, and its last changes have the column '$name', which was added shortly before. " +
+          "They are not applied."
+      )
     }
-  }
 
   /** Looks at the catalog until it is as new as the cut. A synchronous standby can take milliseconds. */
   private def look(table: TableState, xids: Array[Long], deadline: Long): Look = {
@@ -320,7 +311,7 @@ final private[job] class TableMaintenance(
     pause: Duration = Duration.ofMinutes(5)
 ) {
   private val due = ConcurrentHashMap.newKeySet[String]
-  private val told = ConcurrentHashMap.newKeySet[(String, String)]
+  private val reported = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
   /** Maintains the files of a table after a commit, while its next commits run. */
@@ -352,7 +343,7 @@ final private[job] class TableMaintenance(
     if (job.options.maintains && !isVerifying()) part(table, "keeps its old versions") {
       val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
       job.target.expire(table, since, job.options.retainVersions)
-        .filter(reason => told.add(table -> reason))
+        .filter(reason => reported.add(table -> reason))
         .foreach(reason => job.log.tell(s"The job keeps all old versions of $table: $reason."))
     }
     val checkpoint = System.nanoTime()

@@ -5,7 +5,9 @@ import java.util.Arrays
 
 import scala.collection.mutable
 
-import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, MessageType, PostgresEpoch}
+import io.sparkpgoutput.changes.rows.RelationDecoder
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.protocol._
 
 /** The changes of a table that one commit takes: whole transactions, one after the other. */
 trait CutMessages {
@@ -71,6 +73,17 @@ final class Cut private[queue] (
       if (entries.tag == MessageType.Tag.Begin) found += BeginMessage.xid(entries.message())
     }
     found.result().distinct.sorted
+  }
+
+  /** The names of the columns in all definitions of the changes. It reads the whole cut. */
+  def columns: Set[String] = {
+    val decoder = new RelationDecoder(TextEncoding.Utf8)
+    val found = Set.newBuilder[String]
+    foreach { (_, message) =>
+      if (message(0) == MessageType.Tag.Relation)
+        found ++= decoder.relation(SchemaMessage.outsideStream(message)).columns.map(_.name)
+    }
+    found.result()
   }
 
   /**

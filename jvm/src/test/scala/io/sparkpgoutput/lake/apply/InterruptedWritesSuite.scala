@@ -240,7 +240,7 @@ class InterruptedWritesSuite extends DeltaTests {
       written.restore()
       written.write(0)
       val hasCommitted = FaultyFiles.pausing(_.matches("create .*[.]parquet")) {
-        // While the thread of the rewrite stands still, another one commits.
+        // While the thread of the rewrite waits, another one commits.
         Await.result(Future(written.write(1)), 30.seconds)
       } {
         assert(written.target.compact(written.table))

@@ -170,16 +170,16 @@ class TableFailuresSuite extends AnyFunSuite {
     val log = new JobLog
     val orders = TableName("public", "orders")
     def fail() = log.failed(orders, TableFailure(TableFailure.Lasting, "The disk is full."))
-    def told = log.take().count(_.contains("The disk is full."))
+    def lines = log.take().count(_.contains("The disk is full."))
     fail()
     fail()
-    assert(told == 1)
+    assert(lines == 1)
     log.copied(orders, "Copied public.orders.")
     fail()
-    assert(told == 1)
+    assert(lines == 1)
     log.committed(orders, 1, 0, System.nanoTime())
     fail()
-    assert(told == 1)
+    assert(lines == 1)
   }
 
   test(

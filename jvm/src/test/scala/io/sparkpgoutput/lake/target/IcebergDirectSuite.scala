@@ -234,7 +234,7 @@ class IcebergDirectSuite extends TableTests {
 
     test(s"v$version: a table that is only appended to has few files and few versions") {
       val history = columns.add("keys", ArrayType(StringType))
-      val made = new Written("appended", history, version)
+      val made = new Written(s"appended$version", history, version)
       val rewrites = (1 to 18).filter { id =>
         val rows = spark.createDataFrame(java.util.List.of(Row(id, "a", Seq("id"))), history)
         target.commit(spark, made.table, name, Option.when(id > 1)(id - 1L), id.toLong)(
