@@ -5,6 +5,7 @@ import java.time.Instant
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.types.InfinityMode
 
 /**
  * What a job keeps between its runs, in `state/<epoch>.json` of its checkpoint folder.
@@ -32,7 +33,7 @@ final case class JobState(
     format: String,
     confirmed: Long,
     tables: Map[Long, TableState] = Map.empty,
-    infinity: String = "error",
+    infinity: String = InfinityMode.Error.name,
     moneyScale: Int = 2
 ) {
 
