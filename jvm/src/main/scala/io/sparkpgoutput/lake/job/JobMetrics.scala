@@ -95,7 +95,8 @@ object JobMetrics {
     table(
       "files",
       "The files of the table: data files, and in Iceberg also delete files. This and the next three are " +
-        "missing if the job does not write the table directly."
+        "missing until the job has written the table directly or has looked at its files, which it does " +
+        "after a commit."
     )(_.files.map(_.files)),
     table("deletedRows", "The rows in the files of the table that are deleted.")(
       _.files.map(_.deletedRows)
