@@ -194,7 +194,7 @@ final class DirectWrite(
         val found = table.read(file, columns)
         try {
           var next = 0L
-          places.sortBy(_.position).foreach { place =>
+          places.distinct.sortBy(_.position).foreach { place =>
             while (next < place.position && found.hasNext) { found.next(); next += 1 }
             if (found.hasNext) { read(place) = copied(found.next(), types); next += 1 }
           }
