@@ -112,7 +112,15 @@ class FoldersSuite extends AnyFunSuite {
       "source.table"
     ),
     "lake.core" ->
-      Set("errors", "protocol", "types", "types.registry", "changes", "source.slot", "lake.catalog"),
+      Set(
+        "errors",
+        "protocol",
+        "types",
+        "types.registry",
+        "changes",
+        "source.slot",
+        "lake.catalog"
+      ),
     "lake.folder" ->
       Set("errors", "protocol", "changes", "types.registry", "lake.catalog", "lake.core"),
     "lake.queue" -> Set(
