@@ -56,7 +56,8 @@ def test_monitors_name_metrics_that_a_job_has(file: Path, spark: SparkSession) -
     assert used <= known, used - known
     if file == DASHBOARD:
         assert {name.removeprefix("spark_pgoutput_") for name in known - used} <= {
-            "table_queue_changes"
+            "table_queue_changes",
+            "waiting",
         }
 
 

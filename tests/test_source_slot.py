@@ -120,7 +120,7 @@ def test_a_slot_that_does_not_exist_is_an_error(client: SourceClient) -> None:
     checks = client.java("slot.SlotChecks")
     with fails("PGOUTPUT_SLOT_NOT_FOUND", "'none'", "createSlot"):
         checks.readable(state(client, "none"), client.server, "none")
-    with fails("PGOUTPUT_SLOT_NOT_FOUND", "below the LSN 0/64.", "are lost"):
+    with fails("PGOUTPUT_SLOT_NOT_FOUND", "below the LSN 0/64 ", "are lost"):
         check(client, "none", 100)
 
 

@@ -10,13 +10,13 @@ import io.sparkpgoutput.protocol.RelationSchema
 final case class TableName(namespace: String, name: String) {
 
   /** Both names without quotes. Two tables can share this text: `"a.b".c` and `a."b.c"`. */
-  def plain: String = s"$namespace.$name"
+  override def toString: String = s"$namespace.$name"
 
-  /** The names are in quotes if one has a point, so no two tables have the same text. */
-  override def toString: String = {
+  /** Both names as a user can write them. They are in quotes if one has a point, so no two tables have the same text. */
+  def unambiguous: String = {
     def quoted(part: String) = s"\"${part.replace("\"", "\"\"")}\""
     val isClear = Seq(namespace, name).forall(!_.contains('.')) && !namespace.startsWith("\"")
-    if (isClear) plain else s"${quoted(namespace)}.${quoted(name)}"
+    if (isClear) toString else s"${quoted(namespace)}.${quoted(name)}"
   }
 }
 

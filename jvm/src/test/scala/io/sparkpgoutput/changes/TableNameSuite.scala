@@ -78,10 +78,10 @@ class TableNameSuite extends AnyFunSuite {
     val tables =
       Seq("a.b" -> "c", "a" -> "b.c", "a" -> "b", "\"a\"" -> "\"b", "\"a.b" -> "c", "A" -> "b.\"C")
         .map { case (namespace, name) => TableName(namespace, name) }
-    assert(tables.take(3).map(_.toString) == Seq("\"a.b\".\"c\"", "\"a\".\"b.c\"", "a.b"))
-    assert(tables.map(_.toString).distinct.length == tables.length)
+    assert(tables.take(3).map(_.unambiguous) == Seq("\"a.b\".\"c\"", "\"a\".\"b.c\"", "a.b"))
+    assert(tables.map(_.unambiguous).distinct.length == tables.length)
     for (table <- tables; other <- tables)
-      assert(TablePattern.isOf(table.toString, other) == (table == other), s"$table $other")
+      assert(TablePattern.isOf(table.unambiguous, other) == (table == other), s"$table $other")
   }
 
   test("a user can mean several tables by one text") {

@@ -112,7 +112,7 @@ object ColumnHiding {
 
   /** The option that leaves out a column, as a user writes it. */
   def exclusion(table: TableName, column: String): String =
-    s"excludeColumns.$table=${PublicationNames.one(column)}"
+    s"excludeColumns.${table.unambiguous}=${PublicationNames.one(column)}"
 }
 
 /** The secret key of hashes. It is never shown: its text has only its fingerprint. */

@@ -392,7 +392,7 @@ object MirroredTables {
 
   /** The names under which the user can give a type for a column, the strongest one first. */
   private def names(source: SourceTable, column: TableColumn) =
-    Seq(s"${source.name}.${column.name}", s"${source.name.plain}.${column.name}", column.name)
+    Seq(s"${source.name.unambiguous}.${column.name}", s"${source.name}.${column.name}", column.name)
 
   /** @param chosen the name of an option and the DDL of the type that it gives */
   private def field(

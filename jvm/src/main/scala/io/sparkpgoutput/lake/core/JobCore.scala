@@ -241,7 +241,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val text = failure.text
     def reason =
       if (failure.kind == TableFailure.Changed)
-        s"$text Run spark-pgoutput resync --table '${table.name}' with the --checkpoint of the job."
+        s"$text Run spark-pgoutput resync --table '${table.name.unambiguous}' with the --checkpoint of the job."
       else text
     failure.kind match {
       case TableFailure.Waits =>

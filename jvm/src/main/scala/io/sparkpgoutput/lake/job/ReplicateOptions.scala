@@ -173,7 +173,7 @@ final case class ReplicateOptions(
       .groupMap(_._1)(_._2).toSeq.sortBy(_._1.toString)
     if same.length > 1
   } yield s"The options '$option.${same(0)}' and '$option.${same(1)}' can both mean the table " +
-    s"$table. Leave one out, or write each name in double quotes, as in SQL.").headOption
+    s"${table.unambiguous}. Leave one out, or write each name in double quotes, as in SQL.").headOption
 
   /** The options that name tables which must exist. */
   def ofTables: Seq[(String, String)] =
@@ -582,7 +582,7 @@ final case class TableGlob(text: String) {
     case other => Pattern.quote(other.toString)
   }.mkString("(?s)", "", "").r
 
-  def matches(table: TableName): Boolean = regex.matches(table.plain)
+  def matches(table: TableName): Boolean = regex.matches(table.toString)
 }
 
 /** Writes the list of the options as JSON. The build runs it, and Python reads the file. */

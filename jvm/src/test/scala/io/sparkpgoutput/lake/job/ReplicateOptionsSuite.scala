@@ -60,7 +60,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     val tables = Seq(TableName("a.b", "c"), TableName("a", "b.c"), TableName("public", "Orders"))
     def named(text: String*) = ResyncCommand.named(text, tables)
     assert(named("\"a.b\".\"c\"", "a.\"b.c\"") == tables.take(2))
-    assert(tables.forall(table => named(table.toString) == Seq(table)))
+    assert(tables.forall(table => named(table.unambiguous) == Seq(table)))
     assert(intercept[LakeException](named("a.b.c")).getMessage.contains(
       "The name a.b.c can mean several tables of the job. Write one of \"a\".\"b.c\", \"a.b\".\"c\"."
     ))
