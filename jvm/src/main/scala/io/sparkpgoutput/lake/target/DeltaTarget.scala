@@ -222,7 +222,7 @@ final class DeltaTarget(
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, name, lsn, other, check)
         // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        linked(directOf(table)).fold(_ => run(), _.synchronized(run()))
+        Option(directs.get(table)).fold(run())(_.synchronized(run()))
     }
   }
 

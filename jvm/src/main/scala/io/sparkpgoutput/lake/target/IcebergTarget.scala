@@ -172,7 +172,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, marking, name, lsn, other)
         // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        directOf(table).synchronized(run())
+        Option(directs.get(table)).fold(run())(_.synchronized(run()))
     }
   }
 
