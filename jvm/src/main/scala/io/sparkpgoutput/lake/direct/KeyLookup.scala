@@ -140,10 +140,7 @@ final class KeyLookup(
           val kept = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
           val rows = table.read(file, ordinals ++ ends)
           try scan(rows, file, ordinals.indices, ends.nonEmpty, found, kept)
-          finally rows match {
-              case open: AutoCloseable => open.close()
-              case _                   => ()
-            }
+          finally DirectTable.close(rows)
           val names = (ordinals ++ end).map(columnName(table, _))
           kept.foreach(kept => table.keys.keep(names, file, kept.numbers, kept.hasAll))
         }
