@@ -13,13 +13,15 @@ import spark_pgoutput
 from spark_pgoutput import cli, replicate_command, replication
 from support import lake, lake_history, lake_resync
 from support.history_judge import assert_copies, assert_histories, history, played
+from support.job_report import JobReport, wait_until_live
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import columns_of, server_rows
 from support.lake_points import APPLYING, COPYING, kill_at
 from support.lake_resync import STEPS, Resync, kill_in_resync, writing
 from support.lsn import parsed_lsn
-from support.servers import Server, server_fixture
+from support.processes import TIMEOUT
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = lake.needs_lake
 
@@ -141,6 +143,45 @@ def test_job_is_killed_at_each_step_of_a_resync(
         found = assert_histories(spark, job, lake_resync.TABLES)
         # The history from before the copy stays.
         assert_copies(found["orders"], copies)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_history_that_is_copied_gets_the_changes_that_wait_first(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        """
+        CREATE TABLE orders (id int PRIMARY KEY, v text);
+        INSERT INTO orders VALUES (1, 'a'), (2, 'b');
+        CREATE PUBLICATION shop FOR TABLE orders;
+        """
+    )
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        # Only the copy makes the job apply changes before an hour has passed.
+        process = replicate(mode="history", interval="60min")
+        report = JobReport(process)
+        wait_until_live(process)
+        server.execute("UPDATE orders SET v = 'c' WHERE id = 1")
+        server.execute("UPDATE orders SET v = 'd' WHERE id = 1; DELETE FROM orders WHERE id = 2")
+        wait_until(lambda: process.status().collect()[0]["queue_changes"] == 3, TIMEOUT)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["orders"])
+        wait_until(lambda: len(report.lines("Copied public.orders: ")) == 2, TIMEOUT)
+        server.execute("INSERT INTO orders VALUES (3, 'e')")
+        process.stop()
+        replicate(once=True, mode="history")
+    found = assert_histories(spark, job, {"orders": "orders"})["orders"]
+    assert [(row["_change_type"], row.id, row.v) for row in found] == [
+        ("snapshot", 1, "a"),
+        ("snapshot", 2, "b"),
+        ("update_postimage", 1, "c"),
+        ("update_postimage", 1, "d"),
+        ("delete", 2, None),
+        ("truncate", None, None),
+        ("snapshot", 1, "d"),
+        ("insert", 3, "e"),
+    ]
 
 
 @pytest.mark.lake

@@ -91,6 +91,9 @@ class Resync:
         """Return the number in STEPS of the last step that the job has reached."""
         table = job_state(self._job.checkpoint).tables[self._table]
         if table["generation"] == self._generation:
+            # A table that keeps its past is live until it has the changes before the snapshot.
+            if "copyReason" in table:
+                return STEPS.index("copy begins")
             is_asked = table["status"]["name"] == "copying" or bool(self.requests)
             return STEPS.index("copy is requested") if is_asked else 0
         if table["status"]["name"] != "copying":

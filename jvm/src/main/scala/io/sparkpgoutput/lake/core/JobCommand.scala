@@ -34,6 +34,9 @@ object JobCommand {
   /** Makes a snapshot of the table, and reports [[JobCore.snapshotMade]]. */
   final case class MakeSnapshot(oid: Long) extends JobCommand
 
+  /** Gives up a snapshot that was made. */
+  final case class DropSnapshot(oid: Long) extends JobCommand
+
   /** Replaces the rows of the target by those of the snapshot, and reports [[JobCore.copied]]. */
   final case class CommitCopy(oid: Long) extends JobCommand
 

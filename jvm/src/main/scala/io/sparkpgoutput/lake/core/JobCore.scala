@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
-import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
@@ -61,7 +61,6 @@ import io.sparkpgoutput.protocol.Lsn
  */
 final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     extends JobMemory(start, begin) {
-  import JobCore._
 
   /** Whether the queues have no room in memory and on the local disk, so that nothing can be read. */
   var isFull: Boolean = false
@@ -192,21 +191,33 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       if (isLosing) end(oid)(copyAgain(oid, _, now))
       else if (Lsn.isBelow(lsn, least)) commands += MakeSnapshot(oid)
       else {
-        change(oid)(kept =>
-          kept.copy(
-            table = table.copy(target = kept.target),
-            status = Copying(kept.status.why.getOrElse(""), Some(lsn)),
-            number = kept.number + 1,
-            next = None,
-            formerNames = Map.empty,
-            // A table that the job had left can have come back.
-            generation = math.max(kept.generation, newest + 1)
-          )
-        )
-        work.phase = Phase.Noting(write())
+        val made = MadeSnapshot(lsn, table, newest)
+        if (kept.copyReason.nonEmpty) end(oid)(_.snapshot = Some(made)) else notes(oid, work, made)
       }
       !isLosing
     }
+
+  /** The state gets the snapshot before its rows are committed. */
+  private def notes(oid: Long, work: TableWork, made: MadeSnapshot): Unit = {
+    change(oid)(kept =>
+      kept.copy(
+        table = made.table.copy(target = kept.target),
+        status =
+          Copying(kept.status.why.orElse(kept.copyReason).getOrElse(""), Some(made.lsn)),
+        number = kept.number + 1,
+        next = None,
+        formerNames = Map.empty,
+        // A table that the job had left can have come back.
+        generation =
+          math.max(if (kept.needsCopy) kept.generation else nextGeneration, made.newest + 1)
+      )
+    )
+    work.snapshot = None
+    work.phase = Phase.Noting(write())
+  }
+
+  /** No other copy of the job has had this generation, also none of a table that lost its name. */
+  private def nextGeneration = current.tables.values.map(_.generation).max + 1
 
   /** The rows of the snapshot are committed. */
   def copied(oid: Long, now: Long): Unit = end(oid) { work =>
@@ -228,11 +239,21 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   // Errors.
 
   /** The work on a table has failed. */
-  def failed(oid: Long, failure: TableFailure, now: Long): Unit = end(oid) { work =>
-    if (work.losing.nonEmpty) {
-      dropQueue(oid, work)
-      copyAgain(oid, work, now)
-    } else failed(oid, work, failure, now)
+  def failed(oid: Long, failure: TableFailure, now: Long): Unit = {
+    val wasApplying = isApplying(oid)
+    end(oid) { work =>
+      val table = current.tables(oid)
+      dropSnapshot(oid, work)
+      if (work.losing.nonEmpty) {
+        dropQueue(oid, work)
+        copyAgain(oid, work, now)
+      } else if (wasApplying && table.copyReason.nonEmpty && failure.kind != TableFailure.Waits) {
+        // The copy corrects the table, so the changes before it do not matter any more.
+        work.notBefore = now
+        change(oid)(_.copying(table.copyReason.get))
+        write(): Unit
+      } else failed(oid, work, failure, now)
+    }
   }
 
   private def failed(oid: Long, work: TableWork, failure: TableFailure, now: Long): Unit = {
@@ -331,7 +352,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
           )
         )
         found.problem.foreach(refuse(found.oid, _, now))
-      case Some(table) if work.phase == Phase.Idle && table.needsCopy =>
+      case Some(table) if work.phase == Phase.Idle && table.wantsCopy =>
         (table.status, found.problem) match {
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
           case (_, Some(problem)) => refuse(found.oid, problem, now)
@@ -433,8 +454,12 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
           work.notBefore = now
           work.failures = 0
           // The state has the request at once, also if a commit still runs.
-          change(oid)(_.copy(status = Copying(reason)))
-          if (work.phase != Phase.Idle) work.copyNext = Some(reason)
+          if (table.status == Live && table.table.mode != TableMode.Mirror)
+            change(oid)(_.copy(copyReason = Some(reason)))
+          else {
+            change(oid)(_.copy(status = Copying(reason)))
+            if (work.phase != Phase.Idle) work.copyNext = Some(reason)
+          }
         }
         Some(write())
       }
@@ -445,10 +470,11 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     current.tables.values.forall(table =>
       table.status match {
         // While clients write, a commit of some table runs all the time.
-        case Live | Failed(_, _, false, false) => hasAll(table.oid, lsn)
-        case Copying(_, _)                     => false
-        case Failed(_, _, _, isLasting)        => isLasting && works(table.oid).phase == Phase.Idle
-        case Dropped | Excluded                => works(table.oid).phase == Phase.Idle
+        case Live | Failed(_, _, false, false) =>
+          hasAll(table.oid, lsn) && table.copyReason.isEmpty
+        case Copying(_, _)              => false
+        case Failed(_, _, _, isLasting) => isLasting && works(table.oid).phase == Phase.Idle
+        case Dropped | Excluded         => works(table.oid).phase == Phase.Idle
       }
     )
 
@@ -463,7 +489,9 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     move(now)
     // A table whose name in the target changes begins nothing until then.
     val blocked = if (moves.isEmpty) Set.empty[Long] else involved.filter(works(_).leaving.isEmpty)
-    if (moves.nonEmpty && involved.exists(works(_).leaving.nonEmpty)) giveUpWaiting(blocked)
+    if (moves.nonEmpty && involved.exists(works(_).leaving.nonEmpty))
+      giveUpWaiting(blocked.filter(moves.contains))
+    commitSnapshots()
     copies(now, blocked)
     cuts(now, blocked)
     writeIfDue(now)
@@ -488,43 +516,13 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     if (isFull && !isGiving) giveUpOne()
   }
 
-  /** Whether a queue is given up. There is room again when the command that drops it has run. */
-  private def isGiving = commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
-    work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
-  )
-
-  private def giveUpOne(): Unit = failedVictim.orElse(copyVictim).orElse(openVictim).foreach {
-    table =>
-      if (table.needsCopy) giveUpCopy(works(table.oid), table.oid)
-      else giveUpQueue(table, works(table.oid), DiskFull)
+  /** Commits the snapshots of tables that have all changes before them. */
+  private def commitSnapshots(): Unit = works.foreach { case (oid, work) =>
+    val table = current.tables(oid)
+    if (table.copyReason.isEmpty) dropSnapshot(oid, work)
+    else if (work.phase == Phase.Idle && table.next.isEmpty && !lacksChanges(work))
+      work.snapshot.foreach(notes(oid, work, _))
   }
-
-  /** The copy of a table that has lost its queue begins again, a few times. */
-  private def copyAgain(oid: Long, work: TableWork, now: Long): Unit = {
-    work.losing = None
-    work.lost += 1
-    work.notBefore = now + TableWork.FirstRetry
-    change(oid)(_.copy(status =
-      if (work.lost < TableWork.MostCopies) Copying(DiskFull)
-      else
-        Failed(
-          s"$DiskFull Raise the option queueDisk.",
-          work.fails(now),
-          needsCopy = true,
-          isLasting = true
-        )
-    ))
-    write(): Unit
-  }
-
-  /**
-   * Gives up the queues of tables that wait for the name of a table that leaves. They are copied under their new names
-   * anyway. Their changes could fill the disk, and then the table that leaves would not get its last ones.
-   */
-  private def giveUpWaiting(blocked: Set[Long]): Unit =
-    blocked.filter(moves.contains).map(current.tables)
-      .filter(table => table.status == Live && works(table.oid).phase == Phase.Idle)
-      .foreach(table => giveUpQueue(table, works(table.oid), Waits))
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {
     val due = current.tables.values.filter { table =>
@@ -534,20 +532,25 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       isReady && work.phase == Phase.Idle && work.isDue(now) && !isFull && (table.status match {
         case Copying(_, _)               => true
         case Failed(_, _, true, lasting) => !lasting
-        case _                           => false
+        case Live =>
+          table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
+          work.leaving.isEmpty
+        case _ => false
       }) && !blocked(table.oid)
     }.toSeq.sortBy(_.oid)
-    due.take(settings.copiers - copying).foreach { table =>
+    due.take(settings.copiers - works.values.count(_.isCopied)).foreach { table =>
       val work = works(table.oid)
-      // No other copy of the job has had this generation, also none of a table that lost its name.
-      val generation = current.tables.values.map(_.generation).max + 1
-      copying += 1
-      val reason = table.status.why.getOrElse("")
-      change(table.oid)(kept =>
-        kept.copy(status = Copying(reason), generation = generation, next = None)
-      )
       work.triedWith = work.fingerprint
-      work.phase = Phase.Beginning(write())
+      if (table.needsCopy) {
+        val reason = table.status.why.getOrElse("")
+        change(table.oid)(
+          _.copy(status = Copying(reason), generation = nextGeneration, next = None)
+        )
+        work.phase = Phase.Beginning(write())
+      } else {
+        work.phase = Phase.Snapshot
+        commands += MakeSnapshot(table.oid)
+      }
     }
   }
 
@@ -555,7 +558,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val due = current.tables.values.filter { table =>
       val work = works(table.oid)
       work.phase == Phase.Idle && work.isDue(now) && (table.status match {
-        case Live => now - work.lastCommit >= settings.intervalMillis &&
+        case Live =>
+          (work.snapshot.nonEmpty || now - work.lastCommit >= settings.intervalMillis) &&
           (hasChanges(work) || table.next.nonEmpty || work.isNews)
         // After a lasting error, the job tries again when the definition or the rights have changed.
         case Failed(_, _, false, isLasting) => !isLasting || work.isNews
@@ -574,12 +578,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       }
   }
 
-  private def upTo(work: TableWork) = work.limit.fold(readLsn)(Lsn.min(_, readLsn))
-
-  private def hasChanges(work: TableWork) = work.queue.exists(queue =>
-    queue.oldest.nonEmpty && queue.position.exists(Lsn.isBelow(_, upTo(work)))
-  )
-
   /** A table that is not published any more is dropped when its queue is empty. */
   private def drops(): Unit = works.foreach { case (oid, work) =>
     for (upTo <- work.leaving if work.phase == Phase.Idle && !Lsn.isBelow(readLsn, upTo)) {
@@ -591,10 +589,4 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       }
     }
   }
-}
-
-private object JobCore {
-  private val DiskFull = "The disk for queues was full."
-  private val Waits =
-    "Its new name in the target belongs to a table that still gets its last changes."
 }

@@ -29,9 +29,8 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   private var isUrgent = false
   private var lastWrite = 0L
 
-  /** How many tables are committed, and how many are copied. */
+  /** How many tables are committed. */
   protected var applying = 0
-  protected var copying = 0
 
   /** The newest state. It can have changes that are not written yet. */
   def state: JobState = current
@@ -129,8 +128,13 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
 
   /** Returns whether the snapshot of a copy is made, and its rows are not committed yet. */
   def isCommittingCopy(oid: Long): Boolean = works.get(oid).exists { work =>
-    work.phase == Phase.Committing || work.phase.isInstanceOf[Phase.Noting]
+    work.phase == Phase.Committing || work.phase.isInstanceOf[Phase.Noting] ||
+    work.snapshot.nonEmpty
   }
+
+  /** Whether a table with a snapshot waits for changes, which the server may not have sent yet. */
+  def awaitsChanges: Boolean =
+    works.values.exists(_.snapshot.exists(made => Lsn.isBelow(readLsn, made.lsn)))
 
   /** Lets the appliers of tables commit nothing at or above an LSN until [[release]]. */
   def hold(oids: Iterable[Long], lsn: Long): Unit =
@@ -194,9 +198,7 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   protected def end(oid: Long)(body: TableWork => Unit): Unit = works.get(oid).foreach { work =>
     work.phase match {
       case Phase.Applying | Phase.Defining(_) => applying -= 1
-      case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.Noting(_) |
-          Phase.Committing => copying -= 1
-      case _ => ()
+      case _                                  => ()
     }
     work.phase = Phase.Idle
     body(work)
@@ -204,6 +206,11 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
       work.copyNext = None
       change(oid)(_.copy(status = Copying(reason)))
     }
+  }
+
+  protected def dropSnapshot(oid: Long, work: TableWork): Unit = if (work.snapshot.nonEmpty) {
+    work.snapshot = None
+    commands += DropSnapshot(oid)
   }
 
   protected def dropQueue(oid: Long, work: TableWork): Unit = {
@@ -249,11 +256,62 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
     if (works.values.exists(_.queue.exists(_.oldest.nonEmpty))) None
     else largest((table, work) => table.status == Live && work.phase == Phase.Idle)
 
+  /** Whether a queue is given up. There is room again when the command that drops it has run. */
+  protected def isGiving = commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
+    work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
+  )
+
+  protected def giveUpOne(): Unit = failedVictim.orElse(copyVictim).orElse(openVictim).foreach {
+    table =>
+      if (table.needsCopy) giveUpCopy(works(table.oid), table.oid)
+      else giveUpQueue(table, works(table.oid), DiskFull)
+  }
+
+  /** The copy of a table that has lost its queue begins again, a few times. */
+  protected def copyAgain(oid: Long, work: TableWork, now: Long): Unit = {
+    work.losing = None
+    work.lost += 1
+    work.notBefore = now + TableWork.FirstRetry
+    change(oid)(_.copy(status =
+      if (work.lost < TableWork.MostCopies) Copying(DiskFull)
+      else
+        Failed(
+          s"$DiskFull Raise the option queueDisk.",
+          work.fails(now),
+          needsCopy = true,
+          isLasting = true
+        )
+    ))
+    write(): Unit
+  }
+
+  /**
+   * Gives up the queues of tables that wait for the name of a table that leaves. They are copied under their new names
+   * anyway. Their changes could fill the disk, and then the table that leaves would not get its last ones.
+   */
+  protected def giveUpWaiting(moving: Set[Long]): Unit =
+    moving.map(current.tables)
+      .filter(table => table.status == Live && works(table.oid).phase == Phase.Idle)
+      .foreach(table => giveUpQueue(table, works(table.oid), Waits))
+
   private def largest(isOne: (TableState, TableWork) => Boolean): Option[TableState] = {
     def bytes(table: TableState) = works(table.oid).queue.fold(0L)(_.bytes)
     current.tables.values.filter(table => isOne(table, works(table.oid)) && bytes(table) > 0)
       .maxByOption(bytes)
   }
+
+  /** Returns whether a table with a snapshot lacks changes that come before it. */
+  protected def lacksChanges(work: TableWork) = work.snapshot.exists(made =>
+    Lsn.isBelow(readLsn, made.lsn) ||
+      work.queue.flatMap(_.position).exists(Lsn.isBelow(_, made.lsn))
+  )
+
+  protected def upTo(work: TableWork) =
+    (work.limit ++ work.snapshot.map(_.lsn)).foldLeft(readLsn)(Lsn.min)
+
+  protected def hasChanges(work: TableWork) = work.queue.exists(queue =>
+    queue.oldest.nonEmpty && queue.position.exists(Lsn.isBelow(_, upTo(work)))
+  )
 
   protected def change(oid: Long)(change: TableState => TableState): Unit =
     current.tables.get(oid).foreach { table =>
@@ -271,6 +329,9 @@ private object JobMemory {
 
   /** The time between two writes of a state that only has new marks. */
   final private val WriteMillis = 10000L
+  private val DiskFull = "The disk for queues was full."
+  private val Waits =
+    "Its new name in the target belongs to a table that still gets its last changes."
 }
 
 /** What the core knows about a table, and does not write into the state. */
@@ -285,6 +346,9 @@ final private class TableWork {
 
   /** No cut goes to this LSN or above. */
   var limit: Option[Long] = None
+
+  /** The snapshot of a table that gets the changes before it first. */
+  var snapshot: Option[MadeSnapshot] = None
   var lastCommit = Long.MinValue / 2
   var notBefore = Long.MinValue / 2
   var failures = 0
@@ -322,6 +386,12 @@ final private class TableWork {
   var leaving: Option[Long] = None
 
   def isDue(now: Long): Boolean = now >= notBefore
+
+  def isCopied: Boolean = snapshot.nonEmpty || (phase match {
+    case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.Noting(_) |
+        Phase.Committing => true
+    case _ => false
+  })
 
   /** Returns whether the definition or the rights have changed since the last begin of a commit. */
   def isNews: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
@@ -373,6 +443,14 @@ private object TableWork {
   /** How often a table is copied for the same reason, without a cut or another definition in between. */
   final val MostCopies = 3
 }
+
+/**
+ * A snapshot that waits for its commit.
+ *
+ * @param table the table as the snapshot has it
+ * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
+ */
+final private case class MadeSnapshot(lsn: Long, table: MirroredTable, newest: Int)
 
 /** What a table is doing. */
 sealed private trait Phase

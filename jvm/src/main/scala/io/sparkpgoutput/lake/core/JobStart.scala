@@ -123,7 +123,7 @@ object JobStart {
       else if (fresh.moneyScale != kept.moneyScale && has("money")) Some("moneyScale")
       else None
     changed.filter(_ => !table.needsCopy && !table.isLeft).fold(table)(option =>
-      table.copy(status = Copying(s"The option $option has changed."))
+      table.copying(s"The option $option has changed.")
     )
   }
 
@@ -205,15 +205,13 @@ object JobStart {
       case status if has(kept.mark.getOrElse(0L))     => taken(status)
       case _ =>
         val (target, part) = lacks(kept.mark.getOrElse(0L)).getOrElse(kept.target -> None)
-        known.copy(status =
-          Copying(
-            lsn(part).fold(
-              s"The table $target of the target has no mark: it was removed or replaced, or an " +
-                "older state of it was restored."
-            )(lsn =>
-              s"The table $target of the target has the mark ${Lsn.format(lsn)} and had " +
-                s"${Lsn.format(kept.mark.getOrElse(0L))} before. An older state of it was restored."
-            )
+        known.copying(
+          lsn(part).fold(
+            s"The table $target of the target has no mark: it was removed or replaced, or an " +
+              "older state of it was restored."
+          )(lsn =>
+            s"The table $target of the target has the mark ${Lsn.format(lsn)} and had " +
+              s"${Lsn.format(kept.mark.getOrElse(0L))} before. An older state of it was restored."
           )
         )
     }

@@ -4,6 +4,7 @@ import java.time.Instant
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.InfinityMode
 
@@ -48,16 +49,24 @@ final case class JobState(
    */
   def has: Long = tables.values.flatMap { table =>
     table.status match {
-      case TableStatus.Copying(_, lsn)            => lsn
-      case TableStatus.Dropped                    => None
-      case TableStatus.Excluded                   => None
-      case TableStatus.Failed(_, _, needsCopy, _) => if (needsCopy) None else table.newestMark
-      case TableStatus.Live                       => table.newestMark
+      case Copying(_, lsn)            => lsn
+      case TableStatus.Dropped        => None
+      case TableStatus.Excluded       => None
+      case Failed(_, _, needsCopy, _) => if (needsCopy) None else table.newestMark
+      case Live                       => table.newestMark
     }
   }.foldLeft(confirmed)(Lsn.max)
 
-  /** Adds a table, or replaces what is known of it. */
-  def put(table: TableState): JobState = copy(tables = tables + (table.oid -> table))
+  /** Adds a table, or replaces what is known of it. If a table is not live any more, its status says whether it is copied. */
+  def put(table: TableState): JobState = {
+    val settled = (table.status, table.copyReason) match {
+      case (failed: Failed, Some(_)) =>
+        table.copy(status = failed.copy(needsCopy = true), copyReason = None)
+      case (Live, _) => table
+      case _         => table.copy(copyReason = None)
+    }
+    copy(tables = tables + (table.oid -> settled))
+  }
 }
 
 /**
@@ -77,6 +86,8 @@ final case class JobState(
  * @param lastChange the time of the last commit at the server that changed the table
  * @param ahead
  *   the greater mark of the two, if a process ended between their commits. The state has it in memory only.
+ * @param copyReason
+ *   why the table, which is live and keeps old rows, is copied as soon as it has the changes before the copy
  */
 final case class TableState(
     table: MirroredTable,
@@ -87,7 +98,8 @@ final case class TableState(
     generation: Int = 0,
     mark: Option[Long] = None,
     lastChange: Option[Instant] = None,
-    ahead: Option[Long] = None
+    ahead: Option[Long] = None,
+    copyReason: Option[String] = None
 ) {
   def oid: Long = table.source.oid
   def name: TableName = table.source.name
@@ -110,10 +122,16 @@ final case class TableState(
    * has no queue until its copy begins, so the server may forget its changes.
    */
   def needsCopy: Boolean = status match {
-    case TableStatus.Copying(_, _)          => true
-    case TableStatus.Failed(_, _, needs, _) => needs
-    case _                                  => false
+    case Copying(_, _)          => true
+    case Failed(_, _, needs, _) => needs
+    case _                      => false
   }
+
+  /** Returns whether the job copies the table as soon as it can. */
+  def wantsCopy: Boolean = needsCopy || copyReason.nonEmpty
+
+  /** The table needs a copy. */
+  def copying(reason: String): TableState = copy(status = Copying(reason), copyReason = None)
 
   def isFailed: Boolean = status.isInstanceOf[TableStatus.Failed]
 

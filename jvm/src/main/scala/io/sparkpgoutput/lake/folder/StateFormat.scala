@@ -121,6 +121,7 @@ private[folder] object StateFormat {
       "definition" -> definition(state.table),
       "formerNames" -> state.formerNames.asJava
     ) ++ state.next.map("next" -> next(_))
+      ++ state.copyReason.map("copyReason" -> _)
       ++ state.mark.map("mark" -> Lsn.format(_))
       ++ state.lastChange.map("lastChange" -> _.toString): _*
   )
@@ -135,7 +136,8 @@ private[folder] object StateFormat {
       formerNames = of.textMap("formerNames"),
       generation = of.int("generation"),
       mark = of.optional("mark")(_.lsn),
-      lastChange = of.optional("lastChange")(_.instant)
+      lastChange = of.optional("lastChange")(_.instant),
+      copyReason = of.optional("copyReason")(_.text)
     )
   }
 

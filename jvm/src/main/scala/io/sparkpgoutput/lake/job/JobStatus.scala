@@ -140,7 +140,7 @@ object JobStatus {
       table.target,
       table.table.mode.name,
       table.status.name,
-      table.status.why.orElse(shown.flatMap(_.waits)).orNull,
+      table.status.why.orElse(table.copyReason).orElse(shown.flatMap(_.waits)).orNull,
       since.map(Timestamp.from).orNull,
       shown.flatMap(_.nextTry).map(Timestamp.from).orNull,
       now.lsn.map(Lsn.format).orNull,

@@ -93,7 +93,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       maintenance = new TableMaintenance(parts, threads, () => verifications.isBusy)
       copier = new TableCopier(parts)
       reader = newReader(start)
-      verifications = new Verifications(parts, reader, () => look(isForced = true))
+      verifications = new Verifications(parts, () => look(isForced = true))
       verifications.use(threads)
       requests = new Requests(parts, verifications, () => look(isForced = true))
       source = new JobSource(options.slot, () => statusNow)
@@ -160,7 +160,6 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         giveUp()
         if (target.isEmpty) target = onceTarget()
         target.foreach { lsn =>
-          reader.ask(true)
           if (requests.areDone && parts.core.look(_.isDone(lsn))) lastOfOnce()
         }
       }
@@ -178,11 +177,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     parts.core.await(if (isIdle) MillisBetweenIdleTicks else MillisBetweenTicks)
     checkRoom()
     if (parts.epoch > 0) {
-      parts.core.look { core =>
+      val (commands, awaitsChanges) = parts.core.look { core =>
         // Room that a commit has made counts as soon as the core knows of the commit, or it would give up a queue.
         core.isFull = space.isStillFull
-        core.take(now)
-      }.foreach(run)
+        (core.take(now), core.awaitsChanges)
+      }
+      commands.foreach(run)
+      reader.ask(options.once || verifications.isPinning || awaitsChanges)
       if (now >= lookAt) look()
       if (now >= nextRequests) {
         nextRequests = now + MillisBetweenRequests
@@ -269,6 +270,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       }
     case AlterColumns(oid) => threads.apply(applier.alter(oid))
     case MakeSnapshot(oid) => threads.copy(copier.makeSnapshot(oid))
+    case DropSnapshot(oid) => threads.copy(copier.dropSnapshot(oid))
     case CommitCopy(oid)   => threads.copy(copier.commit(oid))
     case EndJob(oid, reason) =>
       parts.end(Option(parts.lastErrors.get(oid)).getOrElse(

@@ -60,7 +60,7 @@ final class ServerCatalog(
       note(prints, sources, found)
       // Only a table that is to be copied needs the rights that a copy needs.
       val copied = sources.zip(found).collect {
-        case (source, (_, table)) if state.tables.get(source.oid).forall(_.needsCopy) =>
+        case (source, (_, table)) if state.tables.get(source.oid).forall(_.wantsCopy) =>
           table.fold(_ => source, _.source)
       }
       val readiness = ServerReadiness.of(connection, copied, options.publications)

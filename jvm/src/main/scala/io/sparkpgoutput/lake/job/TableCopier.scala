@@ -48,6 +48,14 @@ import io.sparkpgoutput.protocol.Lsn
  * queue, because q is at or below L0. Changes from q to L0 are in both, and are below the mark L0, so the
  * applier leaves them out. Readers see the old rows until the commit of step 6, and the new ones after it.
  *
+ * '''A table that keeps its past''' has rows that a snapshot does not have: the mode is `history`, `both` or `versions`, or
+ * deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must be missing in these
+ * rows. So the table stays live and keeps its queue. Step 4 comes first. Then the table gets its changes up to L0, and
+ * none from L0 on. Then come the new generation and L0 in one state, and step 6. If a cut has to wait, for example for the
+ * store, the job gives up the snapshot and makes another one later. If a cut cannot be applied, or if the table is copied
+ * for any other reason, the job does not have these changes, or cannot read them any more: the rows have what was applied
+ * before step 1.
+ *
  * '''What a kill leaves.''' Before step 6, the table of the target has its old rows, and the state says that it is
  * copied, so the next process starts over at step 1. After step 6, the table has the mark L0 of the generation
  * of the state, so the next process knows that the copy was made, and goes on with changes from L0 on.
@@ -258,6 +266,9 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
           }
       }
     }
+
+  /** Gives up the snapshot of a table whose changes before it cannot be applied now. */
+  def dropSnapshot(oid: Long): Unit = forget(oid): Unit
 
   /** Gives up the snapshot of a table. Returns whether there was one. */
   private def forget(oid: Long): Boolean = {

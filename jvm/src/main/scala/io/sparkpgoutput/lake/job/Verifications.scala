@@ -13,7 +13,6 @@ import io.sparkpgoutput.lake.copy.SlotSnapshot
 import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.core.{TableState, TableStatus}
 import io.sparkpgoutput.lake.folder.JobAnswer
-import io.sparkpgoutput.lake.queue.SlotReader
 import io.sparkpgoutput.lake.verify.{PinnedTable, TableVerifier, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.ServerStillWaits
@@ -33,7 +32,7 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  * @param look looks at the server's catalog
  */
-final private[job] class Verifications(job: JobParts, reader: SlotReader, look: () => Unit) {
+final private[job] class Verifications(job: JobParts, look: () => Unit) {
   import Verifications._
   import job.{core, folder, log, options, target}
 
@@ -42,6 +41,9 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   private var threads: JobThreads = _
 
   def isBusy: Boolean = running.get > 0
+
+  /** Whether tables wait for the changes before the snapshot of a verification. */
+  @volatile var isPinning = false
 
   /** Lets the verifications use the threads of the job. */
   def use(threads: JobThreads): Unit = this.threads = threads
@@ -122,15 +124,15 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
     val oids = tables.flatMap(_._2).filter(isComparable).map(_.oid)
     try Using.resource(snapshot(oids, tell)) { snapshot =>
         core(_.hold(oids, snapshot.lsn))
-        reader.ask(true)
+        isPinning = true
         val pinned = pinAll(names, oids, snapshot.lsn)
-        reader.ask(options.once)
+        isPinning = false
         log.tell(s"Verifying ${names.length} tables as of ${Lsn.format(snapshot.lsn)}.")
         pinned.map(_.fold(identity, compare(_, snapshot)))
       }
     finally {
       core(_.release(oids))
-      reader.ask(options.once)
+      isPinning = false
     }
   }
 

@@ -4,6 +4,7 @@ import java.time.Instant
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 
@@ -113,6 +114,78 @@ class JobCoreSuite extends AnyFunSuite {
     core.applied(oid, 200, None, 4)
     assert(core.state.tables(oid).status == Copying("asked"))
     assert(!core.isDone(100))
+  }
+
+  private val history = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", 100)
+    .put(TableState(
+      definition.copy(mode = TableMode.History("_")),
+      Live,
+      generation = 1,
+      mark = Some(100L)
+    ))
+
+  /** Takes the commands of the core, and reports that states are durable. */
+  private def run(core: JobCore, now: Long): Seq[JobCommand] = {
+    val commands = core.take(now)
+    commands.foreach {
+      case WriteState(state, revision) => core.stateWritten(state, revision, now)
+      case _                           => ()
+    }
+    commands
+  }
+
+  /** A history that a user wants to be copied. Its snapshot is made at 300, and it lacks a change before it. */
+  private def copiedHistory(): (JobCore, OneTransaction) = {
+    val (core, queue) = job(history)
+    compared(core)
+    queue.position = Some(150)
+    core.read(200)
+    assert(core.resync(oid, "asked", 1).nonEmpty)
+    val commands = run(core, 1)
+    assert(commands.contains(MakeSnapshot(oid)))
+    assert(
+      commands.exists {
+        case WriteState(state, _) => state.tables(oid).copyReason.contains("asked")
+        case _                    => false
+      },
+      "a kill does not lose the request"
+    )
+    assert(core.snapshotMade(oid, 300, definition, newest = 1, 2))
+    assert(run(core, 3).contains(ApplyCut(oid, 200)))
+    core -> queue
+  }
+
+  test("a history that is copied gets all changes before the snapshot first") {
+    val (core, queue) = copiedHistory()
+    queue.position = Some(250)
+    core.applied(oid, 200, None, 4)
+    assert(core.awaitsChanges && core.isCommittingCopy(oid))
+    core.read(400)
+    assert(run(core, 5).contains(ApplyCut(oid, 300)), "and no change after the snapshot")
+    queue.position = Some(350)
+    core.applied(oid, 260, None, 6)
+    assert(!core.isDone(200))
+    assert(run(core, 7).exists(_.isInstanceOf[WriteState]))
+    assert(core.state.tables(oid).status == Copying("asked", Some(300)))
+    assert(run(core, 8).contains(CommitCopy(oid)))
+    core.copied(oid, 9)
+    assert(run(core, 10).contains(ApplyCut(oid, 400)), "its queue is still there")
+  }
+
+  test("a history that waits for its store gives up the snapshot, and is copied later") {
+    val (core, _) = copiedHistory()
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 4)
+    assert(run(core, 5).contains(DropSnapshot(oid)))
+    assert(core.state.tables(oid).status == Live)
+    assert(run(core, 10000).contains(MakeSnapshot(oid)))
+  }
+
+  test("a history whose changes cannot be applied is copied without them") {
+    val (core, _) = copiedHistory()
+    core.failed(oid, TableFailure(TableFailure.Lasting, "A value does not fit."), 4)
+    assert(run(core, 5).contains(DropSnapshot(oid)))
+    assert(core.state.tables(oid).status == Copying("asked"))
+    assert(run(core, 7).exists(_.isInstanceOf[DropQueue]))
   }
 
   test("a failed table whose cause was corrected is tried again, also after an error that passes") {

@@ -230,6 +230,19 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
     val before = server.asOf(lsn).getOrElse(oid, fail(s"There is no table $oid at $lsn."))
     // If the table is dropped, it is not known which of its columns were dropped since then.
     if (server.tables.contains(oid)) compare(lake.tables(name), before, s"after a commit at $lsn")
+    checkLog(name, oid, lsn)
+  }
+
+  /** How many copies followed on all changes before them. */
+  var caughtUp = 0
+
+  /** Checks that a table that keeps its past has all changes before the copy that replaces its rows. */
+  def checkCaughtUp(kept: TableState, lsn: Long): Unit = {
+    caughtUp += 1
+    kept.parts.foreach(part => checkLog(part.target, kept.oid, lsn))
+  }
+
+  private def checkLog(name: String, oid: Long, lsn: Long): Unit = {
     val target = lake.tables(name)
     val sent = server.wal.toVector.filter(one => one.commit >= target.from && one.commit < lsn)
       .flatMap(one => one.changes.filter(_.oid == oid).map(one.commit -> _))

@@ -15,16 +15,23 @@ class JobSimulationSuite extends AnyFunSuite {
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
   private val count = 10 * Integer.getInteger("spark-pgoutput.histories", 1000).intValue
 
-  /** The seed of the first history that does not end as it must, and how many commits were compared. */
-  private def search(seeds: Iterator[Long], mutation: Mutation): (Option[(Long, String)], Long) = {
-    var commits = 0L
+  /**
+   * The seed of the first history that does not end as it must, how many commits were compared, and how many copies
+   * followed on all changes before them.
+   */
+  private def search(
+      seeds: Iterator[Long],
+      mutation: Mutation
+  ): (Option[(Long, String)], Long, Long) = {
+    var commits, caughtUp = 0L
     val found = seeds.flatMap { seed =>
       val simulation = new JobSimulation(seed, mutation)
       val failure = simulation.run()
       commits += simulation.commits
+      caughtUp += simulation.caughtUp
       failure.map(seed -> _)
     }.nextOption()
-    (found, commits)
+    (found, commits, caughtUp)
   }
 
   test("each history ends with tables that are equal to those of the server") {
@@ -40,14 +47,15 @@ class JobSimulationSuite extends AnyFunSuite {
         again.run(): Unit
         fail(s"Seed $seed: $failure Its last steps:\n${again.steps.takeRight(80).mkString("\n")}")
       }
-      // The histories have commits.
+      // The histories have commits and copies.
       assert(ends.map(_._2).sum > 2L * count)
+      assert(ends.map(_._3).sum > count / 100)
     } finally pool.shutdown()
   }
 
   Mutation.all.foreach { mutation =>
     test(s"the simulation finds a job with the fault $mutation") {
-      val (found, _) = search(Iterator.range(1, 8000).map(_.toLong), mutation)
+      val (found, _, _) = search(Iterator.range(1, 8000).map(_.toLong), mutation)
       assert(found.nonEmpty)
       info(s"found by the history ${found.get._1}")
     }

@@ -43,6 +43,9 @@ final class SimulatedProcess(
   private val queues = mutable.LongMap.empty[SimQueue]
   private val tasks = mutable.ArrayBuffer.empty[(String, () => Unit)]
   private val snapshots = mutable.LongMap.empty[(Long, SimTable)]
+
+  /** The tables whose copy comes after all changes before it. */
+  private val caughtUp = mutable.Set.empty[Long]
   private var isLooking = false
 
   core.queuesAtStart.foreach { table =>
@@ -89,15 +92,19 @@ final class SimulatedProcess(
     case JobCommand.BeginQueue(oid) => later(s"begin the queue of $oid") {
         val queue = new SimQueue(open.fold(core.readUpTo)(_._1.end))
         queues(oid) = queue
+        caughtUp -= oid
         core.queueBegun(oid, queue)
       }
     case JobCommand.DropQueue(oid, queue) =>
       if (queues.get(oid).exists(_ eq queue)) queues -= oid
     case JobCommand.ApplyCut(oid, upTo) => later(s"cut $oid up to $upTo")(cut(oid, upTo))
     case JobCommand.AlterColumns(oid)   => later(s"alter the columns of $oid")(alter(oid))
-    case JobCommand.MakeSnapshot(oid)   => later(s"snapshot of $oid")(snapshot(oid))
-    case JobCommand.CommitCopy(oid)     => later(s"commit the copy of $oid")(copy(oid))
-    case JobCommand.EndJob(_, _)        => ()
+    case JobCommand.MakeSnapshot(oid) =>
+      if (table(oid).exists(_.status == TableStatus.Live)) caughtUp += oid
+      later(s"snapshot of $oid")(snapshot(oid))
+    case JobCommand.DropSnapshot(oid) => snapshots -= oid
+    case JobCommand.CommitCopy(oid)   => later(s"commit the copy of $oid")(copy(oid))
+    case JobCommand.EndJob(_, _)      => ()
   }
 
   private def write(asked: JobState, revision: Long): Unit = {
@@ -107,7 +114,18 @@ final class SimulatedProcess(
         asked.copy(tables = asked.tables.map {
           case (
                 oid,
-                kept @ TableState(_, TableStatus.Failed(_, _, true, _), _, _, _, _, Some(_), _, _)
+                kept @ TableState(
+                  _,
+                  TableStatus.Failed(_, _, true, _),
+                  _,
+                  _,
+                  _,
+                  _,
+                  Some(_),
+                  _,
+                  _,
+                  _
+                )
               ) =>
             oid -> kept.copy(status = TableStatus.Live)
           case same => same
@@ -343,7 +361,11 @@ final class SimulatedProcess(
   }
 
   private def copy(oid: Long): Unit =
-    for (kept <- table(oid); (lsn, found) <- snapshots.remove(oid)) copy(kept.parts, lsn, found)
+    for (kept <- table(oid); (lsn, found) <- snapshots.remove(oid)) {
+      if (caughtUp(oid) && timeline == server.timeline)
+        world.checkCaughtUp(kept, lsn)
+      copy(kept.parts, lsn, found)
+    }
 
   private def copy(parts: Seq[TableState], lsn: Long, found: SimTable): Unit = {
     val kept = parts.head

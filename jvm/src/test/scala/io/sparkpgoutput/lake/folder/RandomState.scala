@@ -154,7 +154,18 @@ object RandomState {
     generation <- count
     mark <- Gen.option(lsn)
     lastChange <- Gen.option(time)
-  } yield TableState(table, status, number, next, formerNames, generation, mark, lastChange)
+    copyReason <- Gen.option(name)
+  } yield TableState(
+    table,
+    status,
+    number,
+    next,
+    formerNames,
+    generation,
+    mark,
+    lastChange,
+    copyReason = copyReason.filter(_ => status == TableStatus.Live)
+  )
 
   val state: Gen[JobState] = for {
     id <- Gen.uuid

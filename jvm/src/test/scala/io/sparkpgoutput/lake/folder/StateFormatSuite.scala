@@ -111,6 +111,10 @@ class StateFormatSuite extends PropertySuite {
     full.put(table.copy(table = table.table.copy(shape = shape)))
   }
 
+  /** A state with a request that came later. An older version can lose it. */
+  private val asked =
+    full.put(other(16506, TableStatus.Live).copy(copyReason = Some("A resync was requested.")))
+
   private val whole = Set("formerNames", "types", "publicationVersions", "sparkSchema")
 
   private def written(state: JobState) = StateFormat.write(state, "w")
@@ -265,7 +269,9 @@ class StateFormatSuite extends PropertySuite {
     }
     val mapper = new ObjectMapper
     val all =
-      Seq(hiding, shaped, both).flatMap(state => fields(mapper.readTree(written(state)), "")).toSet
+      Seq(hiding, shaped, both, asked).flatMap(state =>
+        fields(mapper.readTree(written(state)), "")
+      ).toSet
     val (next, others) = all.partition(_.startsWith("tables[].next.definition."))
     val page = Files.readString(Path.of("docs/protocol.md"))
     val documented = page.linesIterator.dropWhile(_ != "## The state").drop(1)
