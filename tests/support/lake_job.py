@@ -208,7 +208,7 @@ class LakeJob:
         """Wait for the end of a process, and check that another process has its job."""
         output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 1, output
-        assert "[PGOUTPUT_OTHER_JOB]" in errors_of(self.folder)
+        assert "[PGOUTPUT_OTHER_JOB]" in output
 
     def wait_until_connected(self, process: subprocess.Popen[str]) -> None:
         """Wait until Spark has started and the job has a connection to the server."""

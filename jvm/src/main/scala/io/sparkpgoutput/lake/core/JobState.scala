@@ -57,7 +57,7 @@ final case class JobState(
     }
   }.foldLeft(confirmed)(Lsn.max)
 
-  /** Adds a table, or replaces what is known of it. If a table is not live any more, its status says whether it is copied. */
+  /** Adds a table, or replaces what is known of it. If it is not live, its status alone says whether it is copied. */
   def put(table: TableState): JobState = {
     val settled = (table.status, table.copyReason) match {
       case (failed: Failed, Some(_)) =>
