@@ -190,8 +190,9 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /** The greatest generation of the job that has a mark in a table's table of the target. */
   def newestGeneration(job: JobState, table: TableState): Option[Int] =
-    if (target.exists(table.target)) target.newest(table.target, job.id).map(_.generation)
-    else None
+    Option.when(target.exists(table.target))(propertiesIn(table.target))
+      .filter(_.get(Job).contains(job.id)) // somebody else can have made it, in another format
+      .flatMap(_ => target.newest(table.target, job.id)).map(_.generation)
 
   /** The newest mark of a table, of any generation. */
   def newest(table: String): Option[Long] = newest(table, propertiesIn(table))
