@@ -498,8 +498,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }
 
   /**
-   * Limits the WAL of tables that do not advance while others do. If the disk is full, reading pauses until there is room. Tables that apply
-   * what they have make room, and so does the table that loses its queue (see the head).
+   * Limits the WAL of tables that do not advance while others do. If the disk is full, reading pauses until there is room.
+   * Tables that apply what they have make room, and so does the table that loses its queue (see the head).
    */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>

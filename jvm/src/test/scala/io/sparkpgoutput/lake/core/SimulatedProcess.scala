@@ -112,21 +112,7 @@ final class SimulatedProcess(
       case Mutation.ConfirmAbovePosition => asked.copy(confirmed = core.readUpTo)
       case Mutation.QueueDroppedTooEarly =>
         asked.copy(tables = asked.tables.map {
-          case (
-                oid,
-                kept @ TableState(
-                  _,
-                  TableStatus.Failed(_, _, true, _),
-                  _,
-                  _,
-                  _,
-                  _,
-                  Some(_),
-                  _,
-                  _,
-                  _
-                )
-              ) =>
+          case (oid, kept) if kept.isFailed && kept.needsCopy && kept.mark.nonEmpty =>
             oid -> kept.copy(status = TableStatus.Live)
           case same => same
         })
