@@ -55,6 +55,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param maintenanceShare the percentage of the time of one core that the rewrites take at most
  * @param retain how long old versions of a table stay
  * @param retainVersions the most versions of a table that stay
+ * @param removesOrphans whether the job removes files of tables that no version needs
  * @param icebergVersion the version of Iceberg's format that a new table has at least
  * @param repairs true takes a change that does not fit the table; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
@@ -104,6 +105,7 @@ final case class ReplicateOptions(
     maintenanceShare: Int = 25,
     retain: Duration = Duration.ofDays(7),
     retainVersions: Int = 2000,
+    removesOrphans: Boolean = false,
     icebergVersion: Int = 2,
     repairs: Boolean = false,
     skips: Boolean = true,
@@ -441,6 +443,12 @@ object ReplicateOptions {
           "commit each second, 2000 versions are half an hour.",
         100 to 1000000
       )((options, versions) => options.copy(retainVersions = versions)),
+      OptionSpec.choice[ReplicateOptions, Boolean](
+        "orphanFiles",
+        "keep",
+        "With remove, the job lists the folders of the tables that it writes once a day, and removes files that no " +
+          "version of the table needs, if they are older than 3 days and than retain."
+      )("keep" -> false, "remove" -> true)((options, does) => options.copy(removesOrphans = does)),
       OptionSpec.choice[ReplicateOptions, Int](
         "icebergVersion",
         "2",

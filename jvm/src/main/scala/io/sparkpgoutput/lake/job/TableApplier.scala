@@ -310,9 +310,20 @@ final private[job] class TableMaintenance(
     isVerifying: () => Boolean,
     pause: Duration = Duration.ofMinutes(5)
 ) {
+  import TableMaintenance._
   private val due = ConcurrentHashMap.newKeySet[String]
   private val reported = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
+
+  /** When to look for orphans of a table again, by the clock of the system. */
+  private val orphansDue = new ConcurrentHashMap[String, Long]
+
+  private val maintains = job.options.maintains && {
+    job.target.maintainer.foreach(who =>
+      job.log.tell(s"$who maintains the tables, so the job does not rewrite or remove their files.")
+    )
+    job.target.maintainer.isEmpty
+  }
 
   /** Maintains the files of a table after a commit, while its next commits run. */
   def after(oid: Long): Unit =
@@ -340,20 +351,32 @@ final private[job] class TableMaintenance(
   private[job] def maintain(table: String): Long = {
     val begin = System.nanoTime()
     // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files.
-    if (job.options.maintains && !isVerifying()) part(table, "keeps its old versions") {
-      val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
-      job.target.expire(table, since, job.options.retainVersions)
-        .filter(reason => reported.add(table -> reason))
-        .foreach(reason => job.log.tell(s"The job keeps all old versions of $table: $reason."))
+    if (maintains && !isVerifying()) {
+      val now = JobClock.millis
+      val since = Instant.ofEpochMilli(now).minus(job.options.retain)
+      part(table, "keeps its old versions") {
+        kept("old versions", table, job.target.expire(table, since, job.options.retainVersions))
+      }
+      if (job.options.removesOrphans && orphansDue.getOrDefault(table, now) <= now)
+        part(table, "keeps files that no version needs") {
+          orphansDue.put(table, now + OrphansEvery.toMillis)
+          val before = Seq(since, Instant.ofEpochMilli(now).minus(OrphanAge)).min
+          kept("files that no version needs", table, job.target.removeOrphans(table, before))
+        }
     }
     val checkpoint = System.nanoTime()
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
     val after = System.nanoTime()
     part(table, "is still written by MERGE")(job.target.keepKeys(table))
-    if (job.options.maintains)
+    if (maintains)
       part(table, "keeps its small files")(job.target.compact(table): Unit)
     System.nanoTime() - begin - (after - checkpoint)
   }
+
+  /** Tells the user once why a table keeps what is old. */
+  private def kept(what: String, table: String, reason: Option[String]): Unit =
+    reason.filter(reason => reported.add(table -> reason))
+      .foreach(reason => job.log.tell(s"The job keeps all $what of $table: $reason."))
 
   /**
    * Does a part of the work, unless it has failed a short time ago.
@@ -385,6 +408,13 @@ final private[job] class TableMaintenance(
       try Thread.sleep(Duration.ofNanos(nanos).toMillis * math.max(0, 100 - share) / share)
       catch { case _: InterruptedException => () } // the job ends
     }
+}
+
+private object TableMaintenance {
+  private val OrphansEvery = Duration.ofDays(1)
+
+  /** A younger file can belong to a commit that is still to come, for example one of a large query. */
+  private val OrphanAge = Duration.ofDays(3)
 }
 
 /** @param nanos when the work has failed */

@@ -306,11 +306,28 @@ final class DeltaTarget(
       // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
       val isOwn = !found.metadata.configuration.contains(FileRetention)
-      if (isDue && isOwn) vacuum(table, found, since, versions, now)
-      Option.unless(isOwn)(s"the table has the property $FileRetention")
+      if (isDue && isOwn) expire(table, found, since, versions, now)
+      Option.unless(isOwn)(HasRetention)
     }
 
-  private def vacuum(
+  /**
+   * VACUUM without LITE removes all files of the folder that are old enough, unless the state of the table names
+   * them. The state forgets a file some time after its removal from the table, so no version can stay longer than that.
+   */
+  def removeOrphans(table: String, before: Instant): Option[String] = {
+    val metadata = snapshot(table).metadata
+    val kept = Duration.between(before, Instant.now)
+    val known = Duration.ofMillis(DeltaLog.tombstoneRetentionMillis(metadata))
+    if (metadata.configuration.contains(FileRetention)) Some(HasRetention)
+    else if (kept.compareTo(known.plusHours(1)) > 0)
+      Some(s"versions stay for more than the ${known.toDays} days for which Delta knows old files")
+    else {
+      vacuum(table, "", kept)
+      None
+    }
+  }
+
+  private def expire(
       table: String,
       found: Snapshot,
       since: Instant,
@@ -321,6 +338,18 @@ final class DeltaTarget(
     val log = Duration.ofMillis(found.deltaLog.deltaRetentionMillis(found.metadata))
     val kept = Seq(Duration.between(retained(since, oldest), now), log.minus(LogMargin)).min
     DeltaHistory.repairVacuum(found.deltaLog)
+    vacuum(table, "LITE", kept)
+    val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
+    try
+      if (
+        isOwn && found.deltaLog.enableExpiredLogCleanup(found.metadata) &&
+        DeltaDirect.unknownFeature(found).isEmpty
+      ) DeltaHistory.removeVacuumed(found.deltaLog)
+    catch { case _: LinkageError => () } // Delta itself removes commits.
+  }
+
+  /** Removes files that no version of the last time needs. */
+  private def vacuum(table: String, mode: String, kept: Duration): Unit =
     ClonedSession.run(session) { own =>
       own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
       // Otherwise, Delta 4.1 and later takes the time of the table's property in place of that of the statement.
@@ -334,17 +363,9 @@ final class DeltaTarget(
       val hours = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
       // VACUUM prints what it has deleted.
       Console.withOut(OutputStream.nullOutputStream) {
-        own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $hours HOURS")
+        own.sql(s"VACUUM ${sqlName(table)} $mode RETAIN $hours HOURS")
       }
     }
-    val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
-    try
-      if (
-        isOwn && found.deltaLog.enableExpiredLogCleanup(found.metadata) &&
-        DeltaDirect.unknownFeature(found).isEmpty
-      ) DeltaHistory.removeVacuumed(found.deltaLog)
-    catch { case _: LinkageError => () } // Delta itself removes commits.
-  }
 
   /** Commits by a query of Spark. */
   private def query(
@@ -472,6 +493,8 @@ object DeltaTarget {
   final private val TypeWidening = "delta.enableTypeWidening"
 
   final private val FileRetention = "delta.deletedFileRetentionDuration"
+
+  private val HasRetention = s"the table has the property $FileRetention"
 
   final private val LogRetention = "delta.logRetentionDuration"
 

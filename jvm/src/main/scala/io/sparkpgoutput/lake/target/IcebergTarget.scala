@@ -8,10 +8,11 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.functions.col
-import org.apache.spark.sql.pgoutput.{RowsOfRdd, TablePlans}
+import org.apache.spark.sql.pgoutput.{ClonedSession, RowsOfRdd, TablePlans}
 import org.apache.spark.sql.types.{StructField, StructType, VariantType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import org.apache.iceberg.actions.DeleteOrphanFiles.PrefixMismatchMode
 import org.apache.iceberg.encryption.EncryptionManager
 import org.apache.iceberg.exceptions.{
   CommitFailedException,
@@ -19,9 +20,11 @@ import org.apache.iceberg.exceptions.{
   ValidationException
 }
 import org.apache.iceberg.expressions.{Expressions, Term}
-import org.apache.iceberg.io.{FileIO, LocationProvider}
+import org.apache.iceberg.io.{FileIO, LocationProvider, SupportsPrefixOperations}
 import org.apache.iceberg.spark.SparkSchemaUtil
+import org.apache.iceberg.spark.actions.SparkActions
 import org.apache.iceberg.spark.source.SparkTable
+import org.apache.iceberg.util.PropertyUtil
 import org.apache.iceberg.{
   BaseTable,
   HasTableOperations,
@@ -84,7 +87,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   def expire(table: String, since: Instant, versions: Int): Option[String] = {
     val metadata = operations(table).current
     val times = IcebergMark.ancestors(metadata).map(_.timestampMillis).toIndexedSeq.reverse
-    val isForbidden = "false".equalsIgnoreCase(metadata.properties.get(Names.GC_ENABLED))
+    val isForbidden = forbidsRemoval(metadata.properties)
     if (!isForbidden) {
       if (OwnExpiry.exists(metadata.properties.containsKey)) {
         if (isOwnDue(metadata, times)) load(table).expireSnapshots().commit()
@@ -97,8 +100,26 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
         }
       }
     }
-    Option.when(isForbidden)(s"the table has the property ${Names.GC_ENABLED} = false")
+    Option.when(isForbidden)(KeepsFiles)
   }
+
+  /** A file whose path differs from that of a known file only in its scheme or authority is an error of Iceberg. */
+  def removeOrphans(table: String, before: Instant): Option[String] = {
+    val found = load(table)
+    val isForbidden = forbidsRemoval(found.properties)
+    if (!isForbidden) ClonedSession.run(session) { own =>
+      SparkActions.get(own).deleteOrphanFiles(found).olderThan(before.toEpochMilli)
+        .prefixMismatchMode(PrefixMismatchMode.ERROR)
+        // Hadoop may not know the scheme, for example if S3FileIO reads the files.
+        .usePrefixListing(found.io.isInstanceOf[SupportsPrefixOperations])
+        .execute(): Unit
+    }
+    Option.when(isForbidden)(KeepsFiles)
+  }
+
+  override val maintainer: Option[String] =
+    session.conf.getOption(s"spark.sql.catalog.${place.catalogName}.warehouse")
+      .filter(S3Tables.matches).map(_ => "S3 Tables")
 
   def mark(table: String, name: MarkName): Option[Long] =
     IcebergMark.read(operations(table).current, sqlName(table), name)
@@ -280,6 +301,17 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 }
 
 object IcebergTarget {
+
+  private val KeepsFiles = s"the table has the property ${Names.GC_ENABLED} = false"
+
+  private def forbidsRemoval(properties: JMap[String, String]) =
+    !PropertyUtil.propertyAsBoolean(properties, Names.GC_ENABLED, Names.GC_ENABLED_DEFAULT)
+
+  /**
+   * The warehouse of a catalog of Amazon S3 Tables, by itself or in AWS Glue. S3 rewrites and removes the files of its
+   * tables itself: https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-maintenance-overview.html
+   */
+  private val S3Tables = "arn:aws[^:]*:s3tables:.*|[0-9]+:s3tablescatalog/.*".r
 
   private val Hour = java.time.Duration.ofHours(1).toMillis
 

@@ -100,6 +100,17 @@ trait Target {
    */
   def expire(table: String, since: Instant, versions: Int): Option[String]
 
+  /**
+   * Removes files in the folder of a table that no version needs, for example those of an interrupted commit.
+   *
+   * @param before a file that is not older stays, because a commit of another process can need it
+   * @return why such files stay; None if they are removed
+   */
+  def removeOrphans(table: String, before: Instant): Option[String]
+
+  /** Returns who maintains the tables in place of the job. */
+  def maintainer: Option[String] = None
+
   /** Returns the rows of a table, as it is now. */
   def read(session: SparkSession, table: String): DataFrame
 

@@ -218,7 +218,7 @@ object TablePlace {
 }
 
 /** A namespace of a catalog. */
-final class CatalogPlace(session: SparkSession, catalogName: String, namespace: Seq[String])
+final class CatalogPlace(session: SparkSession, val catalogName: String, namespace: Seq[String])
     extends TablePlace {
 
   val catalog: TableCatalog = CatalogPlace.catalog(session, catalogName).asInstanceOf[TableCatalog]

@@ -47,6 +47,7 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
       since: java.time.Instant,
       versions: Int
   ): Option[String] = None
+  override def removeOrphans(table: String, before: java.time.Instant): Option[String] = None
   override def look(table: String): TargetLook =
     TargetLook(read(spark, table).schema, Some("a table in memory has no files"))
   override def properties(table: String): Map[String, String] = Map.empty

@@ -14,10 +14,13 @@ import io.sparkpgoutput.lake.target.{OwnTables, Target, TargetBehind}
 class TableMaintenanceSuite extends SparkSessionTests {
 
   /** A target. A part of its maintenance fails if `problems` has an error for the part. */
-  private class Failing extends TargetBehind(new MemoryTarget(spark)) {
+  private class Failing(isMaintained: Boolean = false)
+      extends TargetBehind(new MemoryTarget(spark)) {
     val done = mutable.Buffer.empty[String]
     val problems = mutable.Map.empty[String, String]
     var kept = Option.empty[String]
+    var orphans = Instant.EPOCH
+    override def maintainer: Option[String] = Option.when(isMaintained)("A service")
 
     private def attempt(part: String): Unit = {
       done += part
@@ -27,6 +30,11 @@ class TableMaintenanceSuite extends SparkSessionTests {
     override def keepKeys(table: String): Unit = attempt("keepKeys")
     override def expire(table: String, since: Instant, versions: Int): Option[String] = {
       attempt("expire")
+      kept
+    }
+    override def removeOrphans(table: String, before: Instant): Option[String] = {
+      attempt("removeOrphans")
+      orphans = before
       kept
     }
     override def compact(table: String): Boolean = {
@@ -86,6 +94,18 @@ class TableMaintenanceSuite extends SparkSessionTests {
     assert(lines.map(_.length) == Seq(0, 1, 0, 0, 0, 1) && lines(1).head.contains("of t: one."))
   }
 
+  test("files that no version needs are removed once a day, if they are old") {
+    for (retain <- Seq(Duration.ofHours(1), Duration.ofDays(7))) {
+      val target = new Failing
+      val options = ReplicateOptions(removesOrphans = true, retain = retain)
+      val (_, maintenance) = maintained(target, Duration.ZERO, options)
+      val expected = Seq("expire", "removeOrphans") ++ parts.tail
+      assert(target.doneBy(maintenance) == expected && target.doneBy(maintenance) == parts)
+      val age = Duration.between(target.orphans, Instant.now)
+      assert(age.toHours == Seq(Duration.ofDays(3), retain).max.toHours)
+    }
+  }
+
   /** Ends a job that has committed a cut of a table. */
   private def ended(target: Target)(body: (JobParts, TableMaintenance) => Unit): Unit = {
     val table = new ServerHistory(new Random(1)).tables.head.target
@@ -130,9 +150,15 @@ class TableMaintenanceSuite extends SparkSessionTests {
   }
 
   test("without maintenance, a table only gets its checkpoints, and the cache its keys") {
-    val target = new Failing
-    val (_, maintenance) =
-      maintained(target, Duration.ZERO, ReplicateOptions(maintains = false))
-    assert(target.doneBy(maintenance) == Seq("checkpoint", "keepKeys"))
+    for (isMaintained <- Seq(false, true)) {
+      val target = new Failing(isMaintained)
+      val options = ReplicateOptions(maintains = isMaintained, removesOrphans = true)
+      val (job, maintenance) = maintained(target, Duration.ZERO, options)
+      Seq.fill(2)(()).foreach(_ =>
+        assert(target.doneBy(maintenance) == Seq("checkpoint", "keepKeys"))
+      )
+      assert(job.log.take().count(_.startsWith("A service maintains the tables")) ==
+        (if (isMaintained) 1 else 0))
+    }
   }
 }

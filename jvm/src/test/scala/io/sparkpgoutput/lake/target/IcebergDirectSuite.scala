@@ -232,6 +232,26 @@ class IcebergDirectSuite extends TableTests {
       }
     }
 
+    test(s"v$version: files that no version needs are removed if they are old") {
+      val made = new Written("orphans", columns, version)
+      (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
+      assert(target.compact(made.table))
+      made.write(Seq(3, 4), values(Seq(3), "b"))
+      val data = Path.of(made.iceberg.location.replaceFirst("^file:/*", "/"), "data")
+      val (old, young) = (data.resolve("old.parquet"), data.resolve("young.parquet"))
+      Seq(old, young).foreach(Files.write(_, Array[Byte](1)))
+      val paths = Files.walk(data.getParent)
+      try paths.filter(Files.isRegularFile(_)).forEach(OldTables.age(_, Duration.ofDays(9)))
+      finally paths.close()
+      OldTables.age(young, Duration.ofDays(2))
+      assert(target.removeOrphans(made.table, Instant.now.minus(Duration.ofDays(3))).isEmpty)
+      val (there, known) = made.allFiles
+      assert(there == known + "young.parquet")
+      assert(made.rows == values((2 to 19).filter(_ != 4), "a").map { row =>
+        if (row.getInt(0) == 3) Row(3, "b") else row
+      })
+    }
+
     test(s"v$version: a table that is only appended to has few files and few versions") {
       val history = columns.add("keys", ArrayType(StringType))
       val made = new Written(s"appended$version", history, version)
@@ -437,6 +457,7 @@ class IcebergDirectSuite extends TableTests {
       val made = new Written("own", columns, 2, properties.toMap)
       (1 to 9).foreach(id => made.write(Nil, values(Seq(id), "a")))
       val reason = target.expire(made.table, Instant.now, 1)
+      assert(reason.isEmpty || target.removeOrphans(made.table, Instant.now) == reason)
       assert(made.rows == values(1 to 9, "a"))
       (made.iceberg.snapshots.asScala.size, reason)
     }
@@ -450,6 +471,26 @@ class IcebergDirectSuite extends TableTests {
     assert(
       left("gc.enabled" -> "false") == (9, Some("the table has the property gc.enabled = false"))
     )
+  }
+
+  test("S3 Tables maintains the tables of its catalogs") {
+    assert(target.maintainer.isEmpty) // Iceberg has loaded the catalog with its own settings.
+    val settings =
+      Seq("type", "warehouse").map(name => s"spark.sql.catalog.${IcebergTables.Catalog}.$name")
+    val before = settings.map(spark.conf.get)
+    val found = Seq(
+      "/s3tables/lake",
+      "arn:aws:s3tables:eu-west-1:111122223333:bucket/lake",
+      "arn:aws-cn:s3tables:cn-north-1:111122223333:bucket/lake",
+      "111122223333:s3tablescatalog/lake"
+    ).map { warehouse =>
+      settings.zip(Seq("rest", warehouse)).foreach { case (name, value) =>
+        spark.conf.set(name, value)
+      }
+      try IcebergTables.in(spark, "direct").maintainer
+      finally settings.zip(before).foreach { case (name, value) => spark.conf.set(name, value) }
+    }
+    assert(found == None +: Seq.fill(3)(Some("S3 Tables")))
   }
 
   test("the commit of another process of the job is not overwritten") {

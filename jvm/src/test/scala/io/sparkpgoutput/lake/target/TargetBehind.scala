@@ -20,6 +20,8 @@ class TargetBehind(target: Target) extends Target {
   override def checkpoint(table: String): Unit = target.checkpoint(table)
   override def expire(table: String, since: Instant, versions: Int): Option[String] =
     target.expire(table, since, versions)
+  override def removeOrphans(table: String, before: Instant): Option[String] =
+    target.removeOrphans(table, before)
   override def read(session: SparkSession, table: String): DataFrame = target.read(session, table)
   override def readVersion(session: SparkSession, table: String, version: String): DataFrame =
     target.readVersion(session, table, version)
