@@ -55,7 +55,7 @@ class Sizes:
     changes : int
         The changes that a job with `--once` catches up with.
     large : int
-        The rows of the one large transaction.
+        The rows of the one large transaction, and of the tables of `keys`.
     tables : int
         No measure has more tables than that.
     rate : int
@@ -176,6 +176,29 @@ def thousand(run: Run) -> Figures:
             }
         shutil.rmtree(job.folder, ignore_errors=True)
     return {f"lag with {many} tables / with 3": lags[many] / lags[3], **figures}
+
+
+def keys(run: Run) -> Figures:
+    """Measure the lag of 1,000 changes anywhere in a large table, by the type of its key.
+
+    The lag is the time of a commit, and the wait of the job and the reader before and after it.
+    """
+    figures: Figures = {}
+    for key in ("bigint", "uuid"):
+        table = Table(f"{key}s", run.sizes.large, key=key)
+        with PostgresServer(SETTINGS) as server:
+            job = run.job(server, [table], key)
+            copy = job.copy()
+            lags, used = _lags_of_writes(run, job, [table], [table], changes=1000, every=5.0)
+            own = sorted(lags[table.name])
+            figures |= {
+                f"lag, {key} keys, median, s": statistics.median(own),
+                f"lag, {key} keys, 95th percentile, s": own[int(len(own) * 0.95)],
+                **{f"{name}, {key} keys": value for name, value in used.items()},
+                **_taken(f"first copy, {key} keys", copy),
+            }
+        shutil.rmtree(job.folder, ignore_errors=True)
+    return figures
 
 
 def first_copies(run: Run) -> Figures:
@@ -308,10 +331,11 @@ MEASURES: Mapping[str, Callable[[Run], Figures]] = {
     "catch-up": catch_up,
     "idle": idle,
     "large": large,
+    "keys": keys,
     "thousand": thousand,
 }
 # These take long, and run only if they are asked for.
-LONG = ("large", "thousand")
+LONG = ("large", "keys", "thousand")
 
 
 def compare(

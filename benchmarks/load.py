@@ -28,6 +28,10 @@ _TYPES = (
 )
 COLUMNS = 9
 
+# The server sorts a table of so many rows in an instant. In a larger one, a condition can meet
+# fewer rows than it asks for, because some are deleted.
+_MOST_SORTED = 10_000
+
 # The server has the settings of PostgreSQL, but for what a machine of this size gets, and fsync.
 SETTINGS = {
     "max_wal_size": "8GB",
@@ -39,28 +43,40 @@ _CLIENTS = 8
 
 
 class Table(NamedTuple):
-    """A table: its name, and the numbers of its columns and rows."""
+    """A table: its name, the numbers of its columns and rows, and the type of its key."""
 
     name: str
     rows: int
     columns: int = COLUMNS
+    key: str = "bigint"
+
+    @property
+    def _key(self) -> str:
+        return "md5(id::text)::uuid" if self.key == "uuid" else "id"
 
     def insert(self, ids: str) -> str:
         """Return the statement that inserts rows. The ids are a table with a column `id`."""
         types = [_TYPES[number % len(_TYPES)] for number in range(self.columns - 2)]
-        values = ", ".join(["id", "clock_timestamp()", *(value for _, value in types)])
+        values = ", ".join([self._key, "clock_timestamp()", *(value for _, value in types)])
         return f"INSERT INTO {self.name} SELECT {values} FROM {ids}"
 
     def update(self, where: str) -> str:
         """Return the statement that updates rows."""
         return f"UPDATE {self.name} SET c2 = c2 + 1, written = clock_timestamp() WHERE {where}"
 
+    def some(self, count: int) -> str:
+        """Return the condition that so many rows meet, which are anywhere in the table."""
+        if self.rows <= _MOST_SORTED:
+            return f"id IN (SELECT id FROM {self.name} ORDER BY random() LIMIT {count})"
+        ids = f"SELECT ceil(random() * {self.rows})::bigint AS id FROM generate_series(1, {count})"
+        return f"id IN (SELECT {self._key} FROM ({ids}) AS ids)"
+
     def create(self) -> str:
         """Return the statement that makes the table."""
         types = [_TYPES[number % len(_TYPES)][0] for number in range(self.columns - 2)]
         others = "".join(f", c{number} {kind}" for number, kind in enumerate(types, 2))
         return (
-            f"CREATE TABLE {self.name} (id bigint PRIMARY KEY, "
+            f"CREATE TABLE {self.name} (id {self.key} PRIMARY KEY, "
             f"written timestamptz NOT NULL DEFAULT clock_timestamp(){others})"
         )
 
@@ -172,14 +188,11 @@ class Writer(threading.Thread):
         updates = self._changes // 2
         deletes = self._changes // 5
         inserts = self._changes - updates - deletes
-        some = "id IN (SELECT id FROM {} ORDER BY random() LIMIT {})"
         ids = f"(SELECT nextval('ids') AS id FROM generate_series(1, {inserts}))"
         if deletes:
-            connection.execute(
-                f"DELETE FROM {table.name} WHERE {some.format(table.name, deletes)}".encode()
-            )
+            connection.execute(f"DELETE FROM {table.name} WHERE {table.some(deletes)}".encode())
         if updates:
-            connection.execute(table.update(some.format(table.name, updates)).encode())
+            connection.execute(table.update(table.some(updates)).encode())
         # The last statement has the greatest time.
         rows = connection.execute(
             f"{table.insert(ids)} RETURNING extract(epoch FROM written)".encode()
