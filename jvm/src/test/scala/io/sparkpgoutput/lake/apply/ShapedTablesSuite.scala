@@ -139,7 +139,7 @@ class ShapedTablesSuite extends DeltaTests {
         val generation = name.copy(generation = index + 1)
         val now = if (index % 2 == 0 && index < 4) typed else rows
         target.commit(own, "copied", generation, None, 10L + index)(
-          TargetWrite.Replace(now.where("id < 100"), wanted)
+          TargetWrite.Replace(now.where("id < 12"), wanted)
         )
         target.arrange("copied", schema, Nil, wanted.getOrElse(TableShape.none))
         withClue(s"$wanted: ") {
@@ -148,7 +148,7 @@ class ShapedTablesSuite extends DeltaTests {
           assert(target.mark("copied", generation).contains(10L + index))
           val all =
             target.read(spark, "copied").select("id", "v", "n").orderBy("id").collect().toSeq
-          assert(all == now.where("id < 100").orderBy("id").collect().toSeq)
+          assert(all == now.where("id < 12").orderBy("id").collect().toSeq)
         }
       }
       // In Iceberg, each later write would fail.
