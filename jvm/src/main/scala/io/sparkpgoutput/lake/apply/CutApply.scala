@@ -464,7 +464,8 @@ final class ShippedChanges(session: SparkSession) {
    */
   def sorted(): RDD[Array[Byte]] = {
     packer.flush()
-    val shipped = context.parallelize(blocks.toSeq, math.max(1, blocks.length))
+    val tasks = math.max(1, blocks.length / ShippedChanges.BlocksPerTask)
+    val shipped = context.parallelize(blocks.toSeq, tasks)
     val changes = shipped.mapPartitions(found => ChangeChunk.rows(found.map(_.value)))
     val sorted = RowsOfRdd.of(
       RowsOfRdd
@@ -498,5 +499,8 @@ final class ShippedChanges(session: SparkSession) {
 }
 
 private object ShippedChanges {
-  final private val BlockSize = 16 << 20
+
+  /** With its header, such an array takes 4 regions of G1 in a heap of 1 or 2 GB, which have to follow each other. */
+  final private val BlockSize = (4 << 20) - 64
+  final private val BlocksPerTask = 4
 }

@@ -200,8 +200,11 @@ final private[queue] class QueueBlock(capacity: Int, val start: TableMessages) {
 private[queue] object QueueBlock {
   final val FirstSize = 4 * 1024
 
-  /** A block is not larger, unless a single message is. */
-  final val Size = 1024 * 1024
+  /**
+   * A block is not larger, unless a single message is. In a heap of 1 or 2 GB, G1 does not move an array of half a MiB
+   * or more, and one of 1 MiB takes 2 MiB, because of its header.
+   */
+  final val Size = 256 * 1024
   final val HeaderSize = 4 + 8
 }
 
