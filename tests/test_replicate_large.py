@@ -30,7 +30,8 @@ def test_a_transaction_of_10_million_rows_is_applied(
 ) -> None:
     job = LakeJob(tmp_path, server, target, slot=target, publication="big")
     server.execute("TRUNCATE big")
-    settings = {"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": "8"}
+    memory = {"spark.driver.memory": "1g", "spark.executor.memory": "1g"}
+    settings = {**memory, "spark.sql.shuffle.partitions": "8"}
     changes = (
         "",
         f"INSERT INTO big SELECT n, n % 7, md5(n::text), now() FROM generate_series(1, {ROWS}) n",
