@@ -318,11 +318,9 @@ final private[job] class TableMaintenance(
   /** When to look for orphans of a table again, by the clock of the system. */
   private val orphansDue = new ConcurrentHashMap[String, Long]
 
-  private val maintains = job.options.maintains && {
-    job.target.maintainer.foreach(who =>
-      job.log.tell(s"$who maintains the tables, so the job does not rewrite or remove their files.")
-    )
-    job.target.maintainer.isEmpty
+  private val maintains = job.options.maintains && job.target.maintainer.forall { who =>
+    job.log.tell(s"$who maintains the tables, so the job does not rewrite or remove their files.")
+    false
   }
 
   /** Maintains the files of a table after a commit, while its next commits run. */

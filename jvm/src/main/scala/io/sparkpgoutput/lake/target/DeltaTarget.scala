@@ -305,9 +305,9 @@ final class DeltaTarget(
       val isDue = last.isBefore(now.minus(VacuumEvery))
       // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
-      val isOwn = !found.metadata.configuration.contains(FileRetention)
-      if (isDue && isOwn) expire(table, found, since, versions, now)
-      Option.unless(isOwn)(HasRetention)
+      val reason = keepsFiles(found)
+      if (isDue && reason.isEmpty) expire(table, found, since, versions, now)
+      reason
     }
 
   /**
@@ -315,16 +315,15 @@ final class DeltaTarget(
    * them. The state forgets a file some time after its removal from the table, so no version can stay longer than that.
    */
   def removeOrphans(table: String, before: Instant): Option[String] = {
-    val metadata = snapshot(table).metadata
+    val found = snapshot(table)
     val kept = Duration.between(before, Instant.now)
-    val known = Duration.ofMillis(DeltaLog.tombstoneRetentionMillis(metadata))
-    if (metadata.configuration.contains(FileRetention)) Some(HasRetention)
-    else if (kept.compareTo(known.plusHours(1)) > 0)
-      Some(s"versions stay for more than the ${known.toDays} days for which Delta knows old files")
-    else {
-      vacuum(table, "", kept)
-      None
-    }
+    val known = Duration.ofMillis(DeltaLog.tombstoneRetentionMillis(found.metadata))
+    // `before` was the time of a week ago a moment earlier.
+    val reason = keepsFiles(found).orElse(Option.when(kept.compareTo(known.plusHours(1)) > 0)(
+      s"versions stay for more than the ${known.toDays} days for which Delta knows old files"
+    ))
+    if (reason.isEmpty) vacuum(table, "", kept)
+    reason
   }
 
   private def expire(
@@ -493,7 +492,11 @@ object DeltaTarget {
 
   final private val FileRetention = "delta.deletedFileRetentionDuration"
 
-  private val HasRetention = s"the table has the property $FileRetention"
+  /** Returns why a table keeps all files that it does not use any more. */
+  private def keepsFiles(snapshot: Snapshot): Option[String] =
+    Option.when(snapshot.metadata.configuration.contains(FileRetention))(
+      s"the table has the property $FileRetention"
+    )
 
   final private val LogRetention = "delta.logRetentionDuration"
 

@@ -87,8 +87,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   def expire(table: String, since: Instant, versions: Int): Option[String] = {
     val metadata = operations(table).current
     val times = IcebergMark.ancestors(metadata).map(_.timestampMillis).toIndexedSeq.reverse
-    val isForbidden = forbidsRemoval(metadata.properties)
-    if (!isForbidden) {
+    val reason = keepsFiles(metadata.properties)
+    if (reason.isEmpty) {
       if (OwnExpiry.exists(metadata.properties.containsKey)) {
         if (isOwnDue(metadata, times)) load(table).expireSnapshots().commit()
       } else {
@@ -100,21 +100,21 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
         }
       }
     }
-    Option.when(isForbidden)(KeepsFiles)
+    reason
   }
 
   /** A file whose path differs from that of a known file only in its scheme or authority is an error of Iceberg. */
   def removeOrphans(table: String, before: Instant): Option[String] = {
     val found = load(table)
-    val isForbidden = forbidsRemoval(found.properties)
-    if (!isForbidden) ClonedSession.run(session) { own =>
+    val reason = keepsFiles(found.properties)
+    if (reason.isEmpty) ClonedSession.run(session) { own =>
       SparkActions.get(own).deleteOrphanFiles(found).olderThan(before.toEpochMilli)
         .prefixMismatchMode(PrefixMismatchMode.ERROR)
         // Hadoop may not know the scheme, for example if S3FileIO reads the files.
         .usePrefixListing(found.io.isInstanceOf[SupportsPrefixOperations])
         .execute(): Unit
     }
-    Option.when(isForbidden)(KeepsFiles)
+    reason
   }
 
   override val maintainer: Option[String] =
@@ -302,10 +302,11 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
 object IcebergTarget {
 
-  private val KeepsFiles = s"the table has the property ${Names.GC_ENABLED} = false"
-
-  private def forbidsRemoval(properties: JMap[String, String]) =
-    !PropertyUtil.propertyAsBoolean(properties, Names.GC_ENABLED, Names.GC_ENABLED_DEFAULT)
+  /** Returns why a table keeps all files that it does not use any more. */
+  private def keepsFiles(properties: JMap[String, String]): Option[String] =
+    Option.unless(
+      PropertyUtil.propertyAsBoolean(properties, Names.GC_ENABLED, Names.GC_ENABLED_DEFAULT)
+    )(s"the table has the property ${Names.GC_ENABLED} = false")
 
   /**
    * The warehouse of a catalog of Amazon S3 Tables, by itself or in AWS Glue. S3 rewrites and removes the files of its

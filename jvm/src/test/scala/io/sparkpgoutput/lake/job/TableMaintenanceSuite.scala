@@ -154,7 +154,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
       val target = new Failing(isMaintained)
       val options = ReplicateOptions(maintains = isMaintained, removesOrphans = true)
       val (job, maintenance) = maintained(target, Duration.ZERO, options)
-      Seq.fill(2)(()).foreach(_ =>
+      (1 to 2).foreach(_ =>
         assert(target.doneBy(maintenance) == Seq("checkpoint", "keepKeys"))
       )
       assert(job.log.take().count(_.startsWith("A service maintains the tables")) ==

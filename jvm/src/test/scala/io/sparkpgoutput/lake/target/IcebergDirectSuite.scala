@@ -46,9 +46,12 @@ class IcebergDirectSuite extends TableTests {
       found
     }
 
+    /** The folder of the data files and delete files. */
+    def folder: Path = Path.of(iceberg.location.replaceFirst("^file:/*", "/"), "data")
+
     /** The data files and delete files in the folder of the table, and those of all versions. */
     def allFiles: (Set[String], Set[String]) = {
-      val paths = Files.walk(Path.of(iceberg.location.replaceFirst("^file:/*", "/"), "data"))
+      val paths = Files.walk(folder)
       val there =
         try paths.iterator.asScala.map(_.getFileName.toString)
             .filter(_.matches("[^.].*[.](parquet|puffin)")).toSet
@@ -237,10 +240,9 @@ class IcebergDirectSuite extends TableTests {
       (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
       assert(target.compact(made.table))
       made.write(Seq(3, 4), values(Seq(3), "b"))
-      val data = Path.of(made.iceberg.location.replaceFirst("^file:/*", "/"), "data")
-      val (old, young) = (data.resolve("old.parquet"), data.resolve("young.parquet"))
+      val (old, young) = (made.folder.resolve("old.parquet"), made.folder.resolve("young.parquet"))
       Seq(old, young).foreach(Files.write(_, Array[Byte](1)))
-      val paths = Files.walk(data.getParent)
+      val paths = Files.walk(made.folder.getParent)
       try paths.filter(Files.isRegularFile(_)).forEach(OldTables.age(_, Duration.ofDays(9)))
       finally paths.close()
       OldTables.age(young, Duration.ofDays(2))
