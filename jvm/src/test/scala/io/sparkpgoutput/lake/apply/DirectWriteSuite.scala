@@ -207,10 +207,9 @@ class DirectWriteSuite extends DeltaTests {
       val found = to.read(spark, name).collect().map(_.toString).sorted.toSeq
       (few.byMerge, many.byMerge, found)
     }
-    val modes = Seq(TableMode.Marking, TableMode.Versions)
     for {
-      ((one, other), more) <- targets("direct").zip(targets("merged")).zip(modes)
-      mode <- Seq(TableMode.Mirror, more)
+      mode <- Seq(TableMode.Mirror, TableMode.Marking, TableMode.Versions)
+      (one, other) <- targets("direct").zip(targets("merged"))
     } withClue(s"${one.format}, $mode: ") {
       val (_, noReason, direct) = written(one, mode, mostOld = 10000)
       val (few, many, merged) = written(other, mode, mostOld = 5000)
