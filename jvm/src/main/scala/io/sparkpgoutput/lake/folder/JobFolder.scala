@@ -28,7 +28,7 @@ import io.sparkpgoutput.lake.core.JobState
 final class JobFolder(path: String, configuration: Configuration) {
   import JobFolder._
 
-  private val writer = UUID.randomUUID.toString
+  private val states = new StateFormat.Writer(UUID.randomUUID.toString)
 
   private lazy val files = FolderFiles.of(path, configuration)
 
@@ -70,7 +70,7 @@ final class JobFolder(path: String, configuration: Configuration) {
    *   again. After an IOException it can take the same epoch again.
    */
   def take(epoch: Long, state: JobState): Boolean = {
-    val content = StateFormat.write(state, writer)
+    val content = states.write(state)
     def isLater = newestEpoch().exists(_ > epoch)
     if (isLater) false
     else {
@@ -86,7 +86,7 @@ final class JobFolder(path: String, configuration: Configuration) {
 
   /** Writes the state of an epoch that this process has taken. */
   def write(epoch: Long, state: JobState): Unit =
-    files.replace(stateFile(epoch), StateFormat.write(state, writer))
+    files.replace(stateFile(epoch), states.write(state))
 
   /**
    * Removes the files of old epochs, answers to old requests, and what interrupted writes have left.

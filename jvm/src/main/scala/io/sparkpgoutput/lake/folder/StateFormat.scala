@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.folder
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Instant
+import java.util.IdentityHashMap
 
 import scala.collection.immutable.ListMap
 import scala.jdk.CollectionConverters._
@@ -11,6 +12,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 import com.fasterxml.jackson.core.{JsonProcessingException, StreamReadFeature}
 import com.fasterxml.jackson.databind.json.JsonMapper
+import com.fasterxml.jackson.databind.util.RawValue
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode}
 
 import io.sparkpgoutput.changes.TableName
@@ -51,8 +53,34 @@ private[folder] object StateFormat {
   /** The mode of a mirror that keeps deleted rows. */
   final private val Marking = "marking"
 
-  /** @param writer identifies the process, because two processes can write the same state */
-  def write(state: JobState, writer: String): Array[Byte] = JsonFile.write(
+  /**
+   * Writes the states of a process. A definition is large and seldom changes, so its text is kept for the next state.
+   *
+   * @param name identifies the process, because two processes can write the same state
+   */
+  final class Writer(name: String) {
+    private var texts = new IdentityHashMap[MirroredTable, RawValue]
+
+    def write(state: JobState): Array[Byte] = synchronized {
+      val before = texts
+      texts = new IdentityHashMap
+      StateFormat.write(
+        state,
+        name,
+        table => {
+          val text = Option(before.get(table)).getOrElse(JsonFile.text(definition(table)))
+          texts.put(table, text)
+          text
+        }
+      )
+    }
+  }
+
+  private def write(
+      state: JobState,
+      writer: String,
+      definition: MirroredTable => RawValue
+  ): Array[Byte] = JsonFile.write(
     "version" -> version(state),
     "writer" -> writer,
     "job" -> state.id,
@@ -66,7 +94,7 @@ private[folder] object StateFormat {
     "infinity" -> state.infinity,
     "moneyScale" -> state.moneyScale,
     "confirmed" -> Lsn.format(state.confirmed),
-    "tables" -> state.tables.values.toSeq.sortBy(_.oid).map(table(_)).asJava
+    "tables" -> state.tables.values.toSeq.sortBy(_.oid).map(table(_, definition)).asJava
   )
 
   private def damaged(file: String)(problem: String) =
@@ -111,7 +139,7 @@ private[folder] object StateFormat {
 
   def name(of: JsonFields): TableName = TableName(of.text("schema"), of.text("table"))
 
-  private def table(state: TableState) = fields(
+  private def table(state: TableState, definition: MirroredTable => RawValue) = fields(
     Seq(
       "oid" -> state.oid,
       "target" -> state.target,
@@ -120,7 +148,7 @@ private[folder] object StateFormat {
       "number" -> state.number,
       "definition" -> definition(state.table),
       "formerNames" -> state.formerNames.asJava
-    ) ++ state.next.map("next" -> next(_))
+    ) ++ state.next.map("next" -> next(_, definition))
       ++ state.copyReason.map("copyReason" -> _)
       ++ state.mark.map("mark" -> Lsn.format(_))
       ++ state.lastChange.map("lastChange" -> _.toString): _*
@@ -170,7 +198,7 @@ private[folder] object StateFormat {
   }
 
   /** The next definition belongs to the same table, but its name in the target can be another one. */
-  private def next(next: NextDefinition) = fields(
+  private def next(next: NextDefinition, definition: MirroredTable => RawValue) = fields(
     "target" -> next.table.target,
     "definition" -> definition(next.table),
     "formerNames" -> next.formerNames.asJava
@@ -234,7 +262,7 @@ private[folder] object StateFormat {
           "publicationVersions" -> source.publications
             .map { case (oid, version) => oid.toString -> version }.asJava,
           "attributes" -> source.attributes,
-          "sparkSchema" -> JsonFile.tree(table.schema.json),
+          "sparkSchema" -> new RawValue(table.schema.json),
           "types" -> table.types.declarations
             .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
           // A release that does not know the word of a mode would delete rows.
@@ -329,7 +357,9 @@ private[folder] object JsonFile {
   def write(values: (String, Any)*): Array[Byte] =
     (mapper.writeValueAsString(fields(values: _*)) + "\n").getBytes(UTF_8)
 
-  def tree(json: String): JsonNode = mapper.readTree(json)
+  /** The text of a part of a file. */
+  def text(part: java.util.Map[String, Any]): RawValue =
+    new RawValue(mapper.writeValueAsString(part))
 
   /**
    * Reads the object in a file.
