@@ -172,9 +172,14 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     // Each commit would fail for ever, and the process would keep the slot from others.
     if (parts.session.sparkContext.isStopped && !parts.isEnding)
       parts.end(new IllegalStateException("The SparkContext was stopped, so the job ends."))
-    // Every event ends the wait. The clock matters more while changes wait for their commits.
-    val isIdle = space.memoryUsed + space.diskUsed == 0
-    parts.core.await(if (isIdle) MillisBetweenIdleTicks else MillisBetweenTicks)
+    // Every change of a table ends the wait. The clock matters more while changes wait for their commits, and to a
+    // job with `once`, which ends when the server has nothing more.
+    val hasChanges = space.memoryUsed + space.diskUsed > 0
+    parts.core.await(
+      if (hasChanges) MillisBetweenTicks
+      else if (options.once) MillisBetweenTicksOfOnce
+      else MillisBetweenIdleTicks
+    )
     checkRoom()
     if (parts.epoch > 0) {
       val (commands, awaitsChanges) = parts.core.look { core =>
@@ -566,7 +571,8 @@ private object ReplicationJob {
   final private case class Wait(text: String, since: Instant)
 
   final private val MillisBetweenTicks = 100L
-  final private val MillisBetweenIdleTicks = 250L
+  final private val MillisBetweenTicksOfOnce = 250L
+  final private val MillisBetweenIdleTicks = 1000L
   final private val MillisToCoalesce = 2L
   final private val MillisBetweenRequests = 2000L
   final private val MillisBetweenStatus = 10000L

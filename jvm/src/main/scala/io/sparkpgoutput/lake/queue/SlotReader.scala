@@ -314,7 +314,7 @@ final class SlotReader(
    * when the server is about to stop.
    */
   private def paused(session: Session): Unit = {
-    Thread.sleep(IdleMillis)
+    Thread.sleep(BusyMillis)
     if (System.nanoTime() - lastProbe > ProbeInterval) {
       lastProbe = System.nanoTime()
       if (Connections.isShuttingDown(address, session.connection.host, settings.applicationName))
@@ -338,7 +338,10 @@ final class SlotReader(
       send(session, askReply = true)
     }
     // A look for a message costs some CPU, also if there is none. A task ends the wait.
-    val millis = if (now - lastData < BusyInterval) IdleMillis else SilentMillis
+    val millis =
+      if (now - lastData < BusyInterval) BusyMillis
+      else if (asks || now - lastData < QuietInterval) QuietMillis
+      else SilentMillis
     Option(tasks.poll(millis, TimeUnit.MILLISECONDS)).foreach(task => task())
   }
 
@@ -550,14 +553,16 @@ object SlotReader {
     def pause(millis: Long): Unit
   }
 
-  final private val IdleMillis = 10L
-  final private val SilentMillis = 100L
+  final private val BusyMillis = 10L
+  final private val QuietMillis = 100L
+  final private val SilentMillis = 250L
   final private val PauseMillis = 20L
   final private val FirstPause = 500L
   final private val MostPause = 60000L
   private val SecondsForSlot = java.time.Duration.ofSeconds(20)
   private val HeardInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val BusyInterval = TimeUnit.SECONDS.toNanos(1)
+  private val QuietInterval = TimeUnit.SECONDS.toNanos(10)
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val ProbeInterval = TimeUnit.SECONDS.toNanos(10)
   private val LastInterval = TimeUnit.SECONDS.toNanos(5)
