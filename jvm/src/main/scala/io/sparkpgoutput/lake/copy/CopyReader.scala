@@ -19,21 +19,30 @@ import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerC
 import io.sparkpgoutput.types.{ConversionOptions, ValueWriter}
 
 /**
- * Reads one range of a table, in the snapshot of the copy. It locks the table first, and then checks that the
- * table still has the file that the snapshot saw. So it reads the right rows or fails, even if the connection
- * that holds the snapshot was lost.
+ * Reads one range of a table, in the snapshot of the copy.
+ *
+ * @param holder
+ *   the connection that holds the snapshot and the locks of the table. If there is none, the reader opens a connection
+ *   of its own. It locks the table first, and then checks that the table still has the file that the snapshot saw. So
+ *   it reads the right rows or fails, even if the connection that holds the snapshot was lost.
  */
-final private class CopyReader(settings: CopySettings, range: CopyRange)
-    extends Iterator[InternalRow] with AutoCloseable {
+final private class CopyReader(
+    settings: CopySettings,
+    range: CopyRange,
+    holder: Option[ServerConnection] = None
+) extends Iterator[InternalRow] with AutoCloseable {
   import CopyReader._
   import settings.{address, table}
 
   private val rows = new CopyRows(table, settings.options, settings.salt)
-  private val connection: ServerConnection = ConnectionError.explaining(address) {
+  private val connection: ServerConnection = holder.getOrElse(ConnectionError.explaining(address) {
     CopySession.allRows(Connections.open(address, settings.applicationName))
-  }
+  })
   private val copy: CopyOut = ConnectionError.explaining(address) {
-    connection.orAbort(start())
+    connection.orAbort {
+      if (holder.isEmpty) join()
+      connection.copyOut(s"COPY ($query) TO STDOUT")
+    }
   }
 
   /** The row that comes next if it is read already; null at the end. */
@@ -46,7 +55,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
   def readRows: Long = rowCount
   def readBytes: Long = byteCount
 
-  private def start(): CopyOut = {
+  private def join(): Unit = {
     CopySession.join(connection, settings.snapshot, table.source.name, secondsToLock)
     CopySession.lock(connection, range.from, table.source.name)
     val file = connection
@@ -55,7 +64,6 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
       table.source.name,
       "it was truncated or rewritten during the copy."
     )
-    connection.copyOut(s"COPY ($query) TO STDOUT")
   }
 
   private def query: String = {
@@ -88,7 +96,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     rows.row(text)
   }
 
-  override def close(): Unit = connection.abort()
+  override def close(): Unit = if (holder.isEmpty) connection.abort()
 }
 
 private object CopyReader {

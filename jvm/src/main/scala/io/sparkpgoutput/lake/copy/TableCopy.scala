@@ -41,6 +41,9 @@ final class TableCopy private (
 
   @volatile private var watch = Option.empty[CopyWatch]
 
+  /** What the driver has read of a small table. */
+  @volatile private var local = Option.empty[CopyProgress]
+
   /** The commits with a lower LSN are in the copy. */
   val lsn: Long = snapshot.lsn
 
@@ -56,8 +59,8 @@ final class TableCopy private (
   /** Returns the progress of the tasks that read the rows. */
   def progress: CopyProgress = watch.fold(nothing)(_.progress)
 
-  /** Returns the counts of the tasks that have ended. */
-  def copied: CopyProgress = watch.fold(nothing)(_.ended)
+  /** Returns the counts of what was read to its end. */
+  def copied: CopyProgress = local.orElse(watch.map(_.ended)).getOrElse(nothing)
 
   private def nothing = CopyProgress(table.source.name.toString, 0, 0, 0)
 
@@ -92,24 +95,35 @@ final class TableCopy private (
     rows(session).select(col("*") +: addedBy(mode).map { case (name, value) => value.as(name) }: _*)
 
   /**
-   * Reads the rows of a small table. To plan a query takes longer than to read them.
+   * Reads the rows of a small table on the connection that holds the snapshot. To run a Spark job takes longer than to
+   * read them.
    *
    * @param columns the columns of the target, whose types can be wider
    */
   def localRows(session: SparkSession, columns: StructType): IndexedSeq[InternalRow] = {
-    val rows = read(session.sparkContext)
-    val fitting =
-      if (DataTypeUtils.sameType(columns, table.schema)) rows
-      else {
-        val ofMode = added.toMap
-        val cast = columns.map { to =>
-          val value = ofMode.getOrElse(to.name, col(quoteIdentifier(to.name)))
-          value.cast(to.dataType).as(to.name)
-        }
-        RowsOfRdd.of(RowsOfRdd.toDataFrame(session, rows, table.schema).select(cast: _*))
+    var bytes = 0L
+    val rows = CopyRange.of(sizes, 1).flatMap { range =>
+      val reader = new CopyReader(settings, range, Some(snapshot.connection))
+      val ofRange = reader.map(_.copy()).toIndexedSeq
+      bytes += reader.readBytes
+      ofRange
+    }.toIndexedSeq
+    local = Some(CopyProgress(table.source.name.toString, rows.size.toLong, bytes, share = 1))
+    if (DataTypeUtils.sameType(columns, table.schema)) rows
+    else {
+      val ofMode = added.toMap
+      val cast = columns.map { to =>
+        val value = ofMode.getOrElse(to.name, col(quoteIdentifier(to.name)))
+        value.cast(to.dataType).as(to.name)
       }
-    fitting.map(_.copy()).collect().toIndexedSeq
+      val read = session.sparkContext.parallelize(rows, 1)
+      RowsOfRdd.of(RowsOfRdd.toDataFrame(session, read, table.schema).select(cast: _*))
+        .map(_.copy()).collect().toIndexedSeq
+    }
   }
+
+  private def settings =
+    CopySettings(address.forTasks, applicationName, snapshot.id, table, options, hiding.salt)
 
   private def read(context: SparkContext): CopyRDD = {
     val ranges = CopyRange.of(sizes, context.defaultParallelism)
@@ -117,8 +131,6 @@ final class TableCopy private (
     val before = watch
     watch = Some(new CopyWatch(context, table.source.name, counts, ranges.map(_.bytes).sum))
     before.foreach(_.close())
-    val settings =
-      CopySettings(address.forTasks, applicationName, snapshot.id, table, options, hiding.salt)
     new CopyRDD(context, settings, ranges, counts)
   }
 
@@ -138,8 +150,8 @@ object TableCopy {
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs
    * for which.
    */
-  def open(source: CopySource, table: MirroredTable): TableCopy =
-    new TableCopy(source, table, TableSnapshot.make(source, table.source))
+  def open(source: CopySource, table: MirroredTable, watchers: SnapshotWatchers): TableCopy =
+    new TableCopy(source, table, TableSnapshot.make(source, table.source, watchers))
 
   /** Reads a table in a snapshot that exists already, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =

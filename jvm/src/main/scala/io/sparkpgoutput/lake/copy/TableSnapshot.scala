@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.copy
 import java.sql.SQLException
 import java.time.Duration
 import java.util.UUID
+import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
 
 import scala.util.Try
 
@@ -63,14 +64,18 @@ private object TableSnapshot {
    *   the table as it was found. If it has other columns, another key or other partitions now, this
    *   fails with PGOUTPUT_TABLE_CHANGED.
    */
-  def make(from: CopySource, kept: SourceTable): TableSnapshot = explaining(from) {
+  def make(
+      from: CopySource,
+      kept: SourceTable,
+      watchers: SnapshotWatchers
+  ): TableSnapshot = explaining(from) {
     def start() = {
       val connection =
         CopySession.allRows(Connections.openReplication(from.address, from.applicationName))
       connection -> { () => SlotSnapshot.begin(from.address, connection) }
     }
     Iterator
-      .continually(attempt(from, kept)(start _))
+      .continually(attempt(from, kept, watchers)(start _))
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
       .getOrElse(throw CopySession.interrupted(
@@ -94,7 +99,7 @@ private object TableSnapshot {
         slot.lsn
       }
     }
-    attempt(from, kept)(start _).getOrElse(
+    attempt(from, kept, slot.watchers)(start _).getOrElse(
       throw CopySession.interrupted(
         kept.name,
         "it was truncated, rewritten or altered after the snapshot was made."
@@ -107,14 +112,12 @@ private object TableSnapshot {
    *
    * @param start opens a connection, and says how it gets its snapshot, whose LSN it returns
    */
-  private def attempt(from: CopySource, kept: SourceTable)(
+  private def attempt(from: CopySource, kept: SourceTable, watchers: SnapshotWatchers)(
       start: () => (ServerConnection, () => Long)
   ): Option[TableSnapshot] = {
     val (connection, begin) = start()
-    val watcher = connection.orAbort(
-      CopySession.allRows(Connections.open(from.address, from.applicationName))
-    )
-    try connection.orAbort {
+    connection.orAbort {
+      watchers.use { watcher =>
         val what = s"The server makes a snapshot of the table ${kept.name}"
         val (lsn, time) = ServerWait.watched(from.address, connection, what) {
           val made = begin() -> now(connection)
@@ -142,7 +145,7 @@ private object TableSnapshot {
           None
         }
       }
-    finally watcher.abort()
+    }
   }
 
   private def explaining[T](from: CopySource)(body: => T): T =
@@ -220,14 +223,56 @@ private object TableSnapshot {
 }
 
 /**
+ * Connections that see the catalog as it is now, beside the connections that hold snapshots. A snapshot uses the
+ * connection of an earlier one if it can: to open a connection takes longer than the queries on it.
+ */
+final class SnapshotWatchers(from: CopySource) extends AutoCloseable {
+  import SnapshotWatchers._
+
+  final private class Idle(val since: Long, val watcher: ServerConnection)
+  private val idle = new ConcurrentLinkedDeque[Idle]
+
+  private[copy] def use[T](body: ServerConnection => T): T = {
+    val watcher = reused.getOrElse(
+      CopySession.allRows(Connections.open(from.address, from.applicationName))
+    )
+    val result = watcher.orAbort(body(watcher))
+    idle.push(new Idle(System.nanoTime(), watcher))
+    result
+  }
+
+  /** A connection that was used long ago can be lost, or lead to a server that is not the primary any more. */
+  private def reused: Option[ServerConnection] = Option(idle.poll()).flatMap { found =>
+    if (System.nanoTime() - found.since < LongestIdle) Some(found.watcher)
+    else {
+      found.watcher.abort()
+      reused
+    }
+  }
+
+  /** Ends the connections that are not in use. */
+  override def close(): Unit =
+    Iterator.continually(idle.poll()).takeWhile(_ != null).foreach(_.watcher.abort())
+}
+
+private object SnapshotWatchers {
+  private val LongestIdle = TimeUnit.SECONDS.toNanos(5)
+}
+
+/**
  * The snapshot of a temporary slot. It sees the transactions whose commit LSNs are below the slot's
  * consistent point, and no others. It lasts as long as it is open.
  *
  * @param id what `SET TRANSACTION SNAPSHOT` takes
  */
-final class SlotSnapshot private (val lsn: Long, val id: String, connection: ServerConnection)
-    extends AutoCloseable {
+final class SlotSnapshot private (
+    val lsn: Long,
+    val id: String,
+    connection: ServerConnection,
+    private[copy] val watchers: SnapshotWatchers
+) extends AutoCloseable {
   override def close(): Unit = {
+    watchers.close()
     Try(connection.close())
     connection.abort()
   }
@@ -254,7 +299,12 @@ object SlotSnapshot {
     connection.orAbort {
       val lsn =
         ServerWait.watched(address, connection, what, Some(atMost))(begin(address, connection))
-      new SlotSnapshot(lsn, CopySession.exportSnapshot(connection), connection)
+      new SlotSnapshot(
+        lsn,
+        CopySession.exportSnapshot(connection),
+        connection,
+        new SnapshotWatchers(from)
+      )
     }
   }
 

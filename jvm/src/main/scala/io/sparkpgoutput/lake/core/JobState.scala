@@ -135,6 +135,9 @@ final case class TableState(
 
   def isFailed: Boolean = status.isInstanceOf[TableStatus.Failed]
 
+  /** Whether a copy of it is under way. */
+  def isCopied: Boolean = status.isInstanceOf[TableStatus.Copying]
+
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 
   /** The table, after the catalog was read again and has the same definition. */

@@ -6,12 +6,11 @@ import java.util.concurrent.TimeUnit.NANOSECONDS
 import scala.util.Try
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableMode
-import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
+import io.sparkpgoutput.lake.copy.{HistoryCopy, SnapshotWatchers, TableCopy}
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
 import io.sparkpgoutput.lake.target.{
@@ -89,6 +88,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** The snapshots that are made and not committed yet, by the oids of their tables. */
   private val open = new ConcurrentHashMap[Long, TableCopy]
 
+  private val watchers = new SnapshotWatchers(job.options.source)
+
   /** Since when the server has been behind, by the oids of the tables that wait for it. */
   private val behind = new ConcurrentHashMap[Long, Long]
 
@@ -123,7 +124,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
   private def start(table: TableState, attempts: Int = 3): TableCopy =
-    try TableCopy.open(job.options.source, catalog.forCopy(table, job.state))
+    try TableCopy.open(job.options.source, catalog.forCopy(table, job.state), watchers)
     catch {
       case changed: LakeException
           if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
@@ -179,8 +180,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     HistoryOrder.check(job.session, own, table.table, lsn)
 
     def write(): Unit = {
-      val session = ClonedSession.of(job.session)
-      session.sparkContext.setJobDescription(copy.description)
+      lazy val session = ClonedSession.of(job.session)
+      job.session.sparkContext.setJobDescription(copy.description)
       def before = target.read(session, table.target)
       def all = table.table.mode match {
         case TableMode.Marking if isOfTable && MergedCopy.Marked.hasKey(table.table, before) =>
@@ -189,12 +190,15 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
           new MergedCopy.Versioned(copy, table.table, copy.rows(session), before).rows
         case mode => copy.newRows(session, mode)
       }
-      def write(rows: TargetWrite): Unit =
-        target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
+      def write(rows: TargetWrite): Unit = {
+        // A direct write needs no session of its own, and to make one takes as long as to write a small table.
+        val own = if (rows.isInstanceOf[TargetWrite.Direct]) job.session else session
+        target.commit(own, table.target, table.markName(job.state.id), None, lsn)(rows)
+      }
       if (table.table.isHistory)
         write(TargetWrite.Append(HistoryCopy.rows(session, copy, table.table, isFirst)))
       else if (!isNew) write(TargetWrite.Replace(all, shape))
-      else if (!copy.isSmall || !writesDirectly(copy, session, write))
+      else if (!copy.isSmall || !writesDirectly(copy, write))
         write(TargetWrite.Append(all))
       if (!isNew && !table.table.isHistory) arrange(table)
     }
@@ -203,12 +207,11 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** Writes a small copy into a new table without a query of Spark. Returns whether the table allows that. */
   private def writesDirectly(
       copy: TableCopy,
-      session: SparkSession,
       write: TargetWrite => Unit
   ): Boolean =
     try {
       write(TargetWrite.Direct(found =>
-        DirectChange(Map.empty, copy.localRows(session, found.schema))
+        DirectChange(Map.empty, copy.localRows(job.session, found.schema))
       ))
       true
     } catch { case _: NotDirect => false }
@@ -264,7 +267,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
             if (TableFailures.isOtherMark(error)) job.checkEpoch()
             job.failed(table, TableFailures.of(error), error)
           }
-      }
+      } finally if (!job.state.tables.values.exists(_.isCopied)) watchers.close()
     }
 
   /** Gives up the snapshot of a table whose changes before it cannot be applied now. */
@@ -277,12 +280,15 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     copy.nonEmpty
   }
 
-  override def close(): Unit = open.keySet.forEach { oid =>
-    try forget(oid): Unit
-    catch {
-      case NonFatal(error) =>
-        job.log.warn(s"A snapshot cannot be closed. ${TableFailures.text(error)}")
+  override def close(): Unit = {
+    open.keySet.forEach { oid =>
+      try forget(oid): Unit
+      catch {
+        case NonFatal(error) =>
+          job.log.warn(s"A snapshot cannot be closed. ${TableFailures.text(error)}")
+      }
     }
+    watchers.close()
   }
 }
 

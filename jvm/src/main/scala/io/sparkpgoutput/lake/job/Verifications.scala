@@ -11,7 +11,7 @@ import scala.util.control.NonFatal
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.SlotSnapshot
 import io.sparkpgoutput.lake.core.TableStatus.Live
-import io.sparkpgoutput.lake.core.{TableState, TableStatus}
+import io.sparkpgoutput.lake.core.TableState
 import io.sparkpgoutput.lake.folder.JobAnswer
 import io.sparkpgoutput.lake.verify.{PinnedTable, TableVerifier, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
@@ -214,8 +214,7 @@ final private[job] class Verifications(job: JobParts, look: () => Unit) {
       case None => skipped(name.toString, "The job has no such table any more.", canPass = false)
       case Some(table) if table.status != Live =>
         val reason = table.status.why.fold("")(why => s" $why")
-        val isCopied = table.status.isInstanceOf[TableStatus.Copying]
-        skipped(table.target, s"The table is ${table.status.name}.$reason", isCopied)
+        skipped(table.target, s"The table is ${table.status.name}.$reason", table.isCopied)
       case Some(table) if table.table.isHistory =>
         skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)
       case Some(table) if table.newestMark.exists(Lsn.isBelow(lsn, _)) =>
