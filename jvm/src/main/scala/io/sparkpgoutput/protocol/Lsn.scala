@@ -1,5 +1,7 @@
 package io.sparkpgoutput.protocol
 
+import java.util.Locale
+
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 
 /**
@@ -11,7 +13,8 @@ object Lsn {
   private val Text = "([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})".r
 
   /** For example `16/B374D848`. A negative value is an LSN in the upper half of the 64 bits. */
-  def format(lsn: Long): String = f"${lsn >>> 32}%X/${lsn & 0xffffffffL}%X"
+  def format(lsn: Long): String =
+    s"${(lsn >>> 32).toHexString}/${(lsn & 0xffffffffL).toHexString}".toUpperCase(Locale.ROOT)
 
   /** Returns the 64 bits of an LSN, or None for a text that is not an LSN. */
   def parse(text: String): Option[Long] = text match {

@@ -175,6 +175,7 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
   private val registry = new MetricRegistry
   private var taken: StatusNow = _
   private var takenAt = 0L
+  private var known = Set.empty[TableName]
 
   JobMetrics.ofJob.foreach(metric => put(metric.name)(metric.value(latest)))
 
@@ -190,8 +191,13 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
   /** Adds the metrics of new tables, and removes those of tables that the job has no more. */
   def update(): Unit = {
     register()
-    val tables = latest.named
-    val names = tables.keys.map(table => s"table.${JobMetrics.escaped(table)}." -> table).toMap
+    val tables = latest.named.keySet
+    if (tables != known) update(tables)
+    known = tables
+  }
+
+  private def update(tables: Set[TableName]): Unit = {
+    val names = tables.map(table => s"table.${JobMetrics.escaped(table)}." -> table).toMap
     for ((prefix, table) <- names; metric <- JobMetrics.ofTable)
       put(prefix + metric.name)(latest.named.get(table).flatMap(metric.value))
     registry.removeMatching((name, _) =>
