@@ -90,6 +90,18 @@ def test_a_job_that_has_ended_holds_nothing_at_the_server(
     server.execute("ALTER TABLE a ADD w int; ALTER TABLE b ADD w int")
 
 
+def test_a_job_holds_nothing_of_a_copy_at_the_server(server: Server, replicate: Replicate) -> None:
+    """Copies share a connection that looks at the catalog while another one holds a snapshot."""
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'spark-pgoutput%'"
+    running = replicate()
+    try:
+        wait_until_live(running)
+        # One session reads the slot, and one asks about the catalog and the slot.
+        wait_until(lambda: server.value(sessions) == 2, TIMEOUT)
+    finally:
+        running.stop()
+
+
 def test_rows_that_differ_are_an_error_or_repaired(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
