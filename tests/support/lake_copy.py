@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -68,11 +68,10 @@ def open_copy(
     source = found if found is not None else catalog.tables(*publications)[name]
     jvm = client.jvm
     package = jvm.io.sparkpgoutput.lake.copy
-    copy = package.TableCopy.open(
-        package.CopySource(client.address, APPLICATION, client.seq(publications)),
-        catalog.mirrored(source, types=types),
-    )
-    try:
+    server = package.CopySource(client.address, APPLICATION, client.seq(publications))
+    mirrored = catalog.mirrored(source, types=types)
+    with (
+        closing(package.SnapshotWatchers(server)) as watchers,
+        closing(package.TableCopy.open(server, mirrored, watchers)) as copy,
+    ):
         yield Copy(spark, copy)
-    finally:
-        copy.close()
