@@ -10,8 +10,8 @@ import scala.util.control.NonFatal
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.SlotSnapshot
-import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.core.TableState
+import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.folder.JobAnswer
 import io.sparkpgoutput.lake.verify.{PinnedTable, TableVerifier, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
