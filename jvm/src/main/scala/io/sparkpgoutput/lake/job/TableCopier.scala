@@ -191,7 +191,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         case mode => copy.newRows(session, mode)
       }
       def write(rows: TargetWrite): Unit = {
-        // A direct write needs no session of its own, and to make one takes as long as to write a small table.
+        // A direct write runs no query, so it needs no session of its own.
         val own = if (rows.isInstanceOf[TargetWrite.Direct]) job.session else session
         target.commit(own, table.target, table.markName(job.state.id), None, lsn)(rows)
       }
