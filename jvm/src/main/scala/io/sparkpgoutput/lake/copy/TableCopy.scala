@@ -13,7 +13,7 @@ import org.apache.spark.sql.functions.{
   monotonically_increasing_id,
   timestamp_micros
 }
-import org.apache.spark.sql.pgoutput.RowsOfRdd
+import org.apache.spark.sql.pgoutput.{LocalRows, RowsOfRdd}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
 
@@ -116,8 +116,7 @@ final class TableCopy private (
         val value = ofMode.getOrElse(to.name, col(quoteIdentifier(to.name)))
         value.cast(to.dataType).as(to.name)
       }
-      val read = session.sparkContext.parallelize(rows, 1)
-      RowsOfRdd.of(RowsOfRdd.toDataFrame(session, read, table.schema).select(cast: _*))
+      RowsOfRdd.of(LocalRows.toDataFrame(session, rows, table.schema).select(cast: _*))
         .map(_.copy()).collect().toIndexedSeq
     }
   }

@@ -448,7 +448,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       val work = works(oid)
       if (table.isLeft) None
       else {
-        val isCopying = table.needsCopy && !table.isFailed && work.phase != Phase.Idle
+        val isCopying = table.isCopied && work.phase != Phase.Idle
         if (!isCopying) {
           work.waiting = None
           work.notBefore = now
