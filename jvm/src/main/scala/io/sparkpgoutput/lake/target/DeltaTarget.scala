@@ -131,10 +131,34 @@ final class DeltaTarget(
       !snapshot(table).protocol.isFeatureSupported(TimestampNTZTableFeature)
     ) setProperties(table, Map("delta.feature.timestampNtz" -> "supported"))
 
+  protected def make(
+      table: String,
+      columns: StructType,
+      key: Seq[String],
+      properties: Map[String, String],
+      shape: TableShape
+  ): Unit = {
+    val partitions = shape.partition.map(_.sql)
+    val partitioned =
+      if (partitions.isEmpty) "" else s" PARTITIONED BY (${partitions.mkString(", ")})"
+    val listed = columns.map(TableCommands.column).mkString(", ")
+    val made = s"CREATE TABLE ${sqlName(table)} ($listed) USING $format$partitioned"
+    val rest = s"TBLPROPERTIES (${TableProperties.sql(properties)})"
+    val arranged =
+      layout(columns, key, shape).map(layout => s"$made $layout $rest").filter(isParsed)
+    session.sql(arranged.getOrElse(s"$made $rest"))
+    if (arranged.isEmpty) arrange(table, columns, key, shape)
+  }
+
+  /** Delta's parser miscounts the characters after an emoji. An ALTER TABLE does not fail, but takes longer. */
+  private def isParsed(create: String): Boolean =
+    create.codePointCount(0, create.length) == create.length
+
   /**
-   * Delta clusters by up to four columns that have statistics, and not a table with partitions.
+   * The clause of CREATE TABLE and ALTER TABLE that clusters a table by its shape or else by its key. Delta clusters
+   * by up to four columns that have statistics, and not a table with partitions.
    */
-  protected def layout(
+  private def layout(
       schema: StructType,
       key: Seq[String],
       shape: TableShape
@@ -189,10 +213,6 @@ final class DeltaTarget(
     )
     TablePlans.run(session, command)
   }
-
-  /** Delta's parser miscounts the characters after an emoji. An ALTER TABLE does not fail, but takes longer. */
-  protected def isParsed(create: String): Boolean =
-    create.codePointCount(0, create.length) == create.length
 
   protected def write(
       session: SparkSession,

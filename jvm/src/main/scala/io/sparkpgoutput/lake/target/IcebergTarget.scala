@@ -163,8 +163,17 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     ) ++ modes
   }
 
-  protected def layout(schema: StructType, key: Seq[String], shape: TableShape): Option[String] =
-    None
+  /** Calls the catalog as CREATE TABLE does. To parse and analyze a statement takes longer than to make the table. */
+  protected def make(
+      table: String,
+      columns: StructType,
+      key: Seq[String],
+      properties: Map[String, String],
+      shape: TableShape
+  ): Unit = {
+    place.create(table, columns.toNullable, shape.partition, properties)
+    arrange(table, columns, key, shape)
+  }
 
   /** If the options give no sort order, the table keeps the one that somebody else has given it. */
   def arrange(table: String, schema: StructType, key: Seq[String], shape: TableShape): Unit =
@@ -175,9 +184,6 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     IcebergShape.fit(transaction, shape)
     transaction.commitTransaction()
   }
-
-  /** Iceberg has a clause for the order of rows in ALTER TABLE only. */
-  protected def isParsed(create: String): Boolean = false
 
   protected def write(
       session: SparkSession,

@@ -6,7 +6,7 @@ import scala.annotation.tailrec
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
@@ -65,11 +65,18 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** Lets a table have columns of types that it was made without. */
   protected def allowTypes(table: String, schema: StructType): Unit
 
-  /** The clause of CREATE TABLE and ALTER TABLE that clusters a table by its shape or else by its key. */
-  protected def layout(schema: StructType, key: Seq[String], shape: TableShape): Option[String]
-
-  /** Whether the format understands a CREATE TABLE with this clause. */
-  protected def isParsed(create: String): Boolean
+  /**
+   * Makes a table, which does not exist.
+   *
+   * @param columns the columns, with the types of the format
+   */
+  protected def make(
+      table: String,
+      columns: StructType,
+      key: Seq[String],
+      properties: Map[String, String],
+      shape: TableShape
+  ): Unit
 
   final def create(
       table: String,
@@ -81,18 +88,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     val columns = TargetTypes.of(format, table, schema, key)
     place.make()
     place.removeUnfinished(table)
-    val partitions = shape.partition.map(_.sql)
-    val partitioned =
-      if (partitions.isEmpty) "" else s" PARTITIONED BY (${partitions.mkString(", ")})"
-    val made =
-      s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format" +
-        partitioned
-    val rest =
-      s"TBLPROPERTIES (${TableProperties.sql(defaults(columns, properties) ++ properties)})"
-    val arranged =
-      layout(columns, key, shape).map(layout => s"$made $layout $rest").filter(isParsed)
-    session.sql(arranged.getOrElse(s"$made $rest"))
-    if (arranged.isEmpty) arrange(table, columns, key, shape)
+    make(table, columns, key, defaults(columns, properties) ++ properties, shape)
   }
 
   final def setProperties(table: String, properties: Map[String, String]): Unit =
@@ -246,7 +242,8 @@ object TableCommands {
     Iterator.iterate[Class[_]](problem.getClass)(_.getSuperclass).takeWhile(_ != null)
       .exists(of => Conflicts(of.getName))
 
-  private def column(field: org.apache.spark.sql.types.StructField) =
+  /** Returns a column as CREATE TABLE and ALTER TABLE have it. */
+  private[target] def column(field: StructField): String =
     s"${TablePlace.quoted(field.name)} ${field.dataType.sql}"
 }
 

@@ -18,6 +18,8 @@ import org.apache.spark.sql.connector.catalog.{
   Table,
   TableCatalog
 }
+import org.apache.spark.sql.pgoutput.TablePlans
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{SparkSession, classic}
 
 import org.apache.hadoop.conf.Configuration
@@ -33,6 +35,7 @@ import org.apache.hadoop.fs.{
 }
 
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
+import io.sparkpgoutput.lake.catalog.PartitionField
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.ObjectStores
 
@@ -228,6 +231,21 @@ final class CatalogPlace(session: SparkSession, val catalogName: String, namespa
   def load(table: String): Table = catalog.loadTable(identifier(table))
 
   def exists(table: String): Boolean = catalog.tableExists(identifier(table))
+
+  /** Makes a table of Iceberg. */
+  def create(
+      table: String,
+      columns: StructType,
+      partitions: Seq[PartitionField],
+      properties: Map[String, String]
+  ): Unit = TablePlans.create(
+    catalog,
+    identifier(table),
+    columns,
+    if (partitions.isEmpty) Nil
+    else TablePlans.partitioning(partitions.map(_.sql).mkString(", ")).get,
+    properties + (TableCatalog.PROP_PROVIDER -> LakeFormat.Iceberg.name)
+  )
 
   /** A kill in Iceberg's CREATE TABLE leaves a folder that its Hadoop catalog lists as a table. */
   def tables(): Seq[String] =

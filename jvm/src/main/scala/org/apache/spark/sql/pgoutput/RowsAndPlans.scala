@@ -1,5 +1,6 @@
 package org.apache.spark.sql.pgoutput
 
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.spark.rdd.RDD
@@ -11,7 +12,13 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.ClassicConversions.castToImpl
 import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter
-import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Table}
+import org.apache.spark.sql.connector.catalog.{
+  CatalogPlugin,
+  CatalogV2Util,
+  Identifier,
+  Table,
+  TableCatalog
+}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.streaming.{OutputMode, StatefulProcessorWithInitialState, TimeMode}
@@ -150,6 +157,20 @@ object TablePlans {
   def partitioning(list: String): Option[Seq[Transform]] =
     Try(CatalystSqlParser.parsePlan(s"CREATE TABLE t (c INT) USING f PARTITIONED BY ($list)"))
       .toOption.collect { case plan: CreateTable => plan.partitioning }
+
+  /** Makes a table as CREATE TABLE does, with the current user as its owner. */
+  def create(
+      catalog: TableCatalog,
+      name: Identifier,
+      columns: StructType,
+      partitions: Seq[Transform],
+      properties: Map[String, String]
+  ): Unit = catalog.createTable(
+    name,
+    CatalogV2Util.structTypeToV2Columns(columns),
+    partitions.toArray,
+    CatalogV2Util.withDefaultOwnership(properties).asJava
+  ): Unit
 
   def read(session: SparkSession, table: Loaded): DataFrame =
     classic.Dataset.ofRows(castToImpl(session), relation(table))
