@@ -72,6 +72,16 @@ def test_partitions_are_under_the_name_that_publications_send(
         assert files == [server.value(f"SELECT pg_relation_filenode('{name}')") for name in leaves]
 
 
+def test_one_table_is_read_as_among_all(server: Server, catalog: LakeCatalog) -> None:
+    of_tables = "relkind IN ('r', 'p') AND oid >= 16384"
+    oids = server.value(f"SELECT array_agg(oid::bigint) FROM pg_class WHERE {of_tables}")
+    for publications in (["plain", "inserts"], ["leaves"], ["roots"], ["leaves", "roots"]):
+        all_tables = {table.oid(): table for table in catalog.tables(*publications).values()}
+        assert all_tables
+        alone = {oid: catalog.table(oid, *publications) for oid in oids}
+        assert {oid: table for oid, table in alone.items() if table is not None} == all_tables
+
+
 def test_operations_that_publications_leave_out(catalog: LakeCatalog) -> None:
     (table,) = catalog.tables("inserts").values()
     assert elements(table.unpublished()) == ["update", "delete", "truncate"]

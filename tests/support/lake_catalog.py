@@ -33,6 +33,13 @@ class LakeCatalog:
         )
         return {table.name().toString(): table for table in elements(found)}
 
+    def table(self, oid: int, *publications: str) -> JavaObject | None:
+        """Return one table, or None if the publications do not have it under its own name."""
+        names = self._client.seq(publications)
+        version = self._client.server.majorVersion()
+        found = self._package.PublishedTables.readOne(self._client.sql, names, version, oid)
+        return found.get() if found.isDefined() else None
+
     def fingerprint(self, *publications: str, oids: Sequence[int] | None = None) -> JavaObject:
         """Return the fingerprints of the wanted tables, or of all."""
         wanted = self._client.option(None if oids is None else self._client.seq(oids))

@@ -71,7 +71,7 @@ def open_copy(
     server = package.CopySource(client.address, APPLICATION, client.seq(publications))
     mirrored = catalog.mirrored(source, types=types)
     with (
-        closing(package.SnapshotWatchers(server)) as watchers,
-        closing(package.TableCopy.open(server, mirrored, watchers)) as copy,
+        closing(package.SnapshotConnections(server)) as connections,
+        closing(package.TableCopy.open(server, mirrored, connections)) as copy,
     ):
         yield Copy(spark, copy)

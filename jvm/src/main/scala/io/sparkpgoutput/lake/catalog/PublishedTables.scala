@@ -32,6 +32,25 @@ object PublishedTables {
       publications: Seq[String],
       version: Int,
       filterOf: Option[Long] = None
+  ): Seq[SourceTable] = read(connection, publications, version, only = None, filterOf)
+
+  /** Reads one table of publications; None if they do not have it under its own name. */
+  def readOne(
+      connection: ServerConnection,
+      publications: Seq[String],
+      version: Int,
+      oid: Long
+  ): Option[SourceTable] =
+    read(connection, publications, version, only = Some(oid), filterOf = Some(oid))
+      .find(_.oid == oid)
+
+  /** @param only the only table that is read, beside the tables that it is a partition of; None for all tables */
+  private def read(
+      connection: ServerConnection,
+      publications: Seq[String],
+      version: Int,
+      only: Option[Long],
+      filterOf: Option[Long]
   ): Seq[SourceTable] = {
     SlotChecks.publications(connection, publications)
     // This comes first, so that a transaction that commits during the other queries is not older than the
@@ -43,7 +62,7 @@ object PublishedTables {
         _.getLong(1)
       )
       .head
-    val published = roots(publishedTables(connection, publications, version, filterOf))
+    val published = roots(publishedTables(connection, publications, version, only, filterOf))
     val oids = published.map(_.oid).distinct
     val leaves =
       partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
@@ -109,8 +128,13 @@ object PublishedTables {
       connection: ServerConnection,
       publications: Seq[String],
       version: Int,
+      only: Option[Long],
       filterOf: Option[Long]
   ): Seq[Membership] = {
+    // pg_partition_ancestors returns no rows for a table that is neither partitioned nor a partition.
+    val wanted = only.fold("true")(oid =>
+      s"c.oid = $oid OR c.oid IN (SELECT relid FROM pg_partition_ancestors($oid))"
+    )
     val ofSchemas =
       if (version < PublishedRelations.FirstWithSchemas) ""
       else
@@ -142,6 +166,7 @@ object PublishedTables {
          |    ) SELECT oid FROM up
          |  ) AS oids
          |) AS up
+         |WHERE $wanted
          |ORDER BY p.pubname""".stripMargin,
       publications.toArray
     ) { row =>

@@ -137,7 +137,7 @@ final class TableCopy private (
   override def close(): Unit =
     // Closing the watch can wait for the thread of its listener, which fails if this thread is interrupted.
     try watch.foreach(_.close())
-    finally snapshot.close()
+    finally snapshot.close(isIdle = local.nonEmpty)
 }
 
 object TableCopy {
@@ -149,8 +149,11 @@ object TableCopy {
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs
    * for which.
    */
-  def open(source: CopySource, table: MirroredTable, watchers: SnapshotWatchers): TableCopy =
-    new TableCopy(source, table, TableSnapshot.make(source, table.source, watchers))
+  def open(
+      source: CopySource,
+      table: MirroredTable,
+      connections: SnapshotConnections
+  ): TableCopy = new TableCopy(source, table, TableSnapshot.make(source, table.source, connections))
 
   /** Reads a table in a snapshot that exists already, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =

@@ -5,6 +5,7 @@ import java.time.Duration
 import java.util.UUID
 import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
 
+import scala.annotation.tailrec
 import scala.util.Try
 
 import io.sparkpgoutput.changes.TableName
@@ -45,11 +46,20 @@ final private class TableSnapshot private (
     val time: Long,
     val id: String,
     val source: SourceTable,
-    val connection: ServerConnection
-) extends AutoCloseable {
-  override def close(): Unit = {
-    Try(connection.close())
-    connection.abort()
+    val connection: ServerConnection,
+    giveBack: Option[() => Unit]
+) {
+
+  /**
+   * Gives up the snapshot and the locks.
+   *
+   * @param isIdle whether nothing runs on the connection, so that the next snapshot can use it
+   */
+  def close(isIdle: Boolean): Unit = giveBack match {
+    case Some(keep) if isIdle && Try(connection.execute("ROLLBACK")).isSuccess => keep()
+    case _ =>
+      Try(connection.close())
+      connection.abort()
   }
 }
 
@@ -67,15 +77,18 @@ private object TableSnapshot {
   def make(
       from: CopySource,
       kept: SourceTable,
-      watchers: SnapshotWatchers
+      connections: SnapshotConnections
   ): TableSnapshot = explaining(from) {
     def start() = {
-      val connection =
-        CopySession.allRows(Connections.openReplication(from.address, from.applicationName))
-      connection -> { () => SlotSnapshot.begin(from.address, connection) }
+      val connection = connections.walsenders.take()
+      new Start(
+        connection,
+        () => SlotSnapshot.begin(from.address, connection),
+        Some(() => connections.walsenders.give(connection))
+      )
     }
     Iterator
-      .continually(attempt(from, kept, watchers)(start _))
+      .continually(attempt(from, kept, connections)(start _))
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
       .getOrElse(throw CopySession.interrupted(
@@ -94,12 +107,13 @@ private object TableSnapshot {
   ) {
     def start() = {
       val connection = CopySession.allRows(Connections.open(from.address, from.applicationName))
-      connection -> { () =>
+      def begin() = {
         CopySession.join(connection, slot.id, kept.name, SecondsToLock)
         slot.lsn
       }
+      new Start(connection, () => begin(), None)
     }
-    attempt(from, kept, slot.watchers)(start _).getOrElse(
+    attempt(from, kept, slot.connections)(start _).getOrElse(
       throw CopySession.interrupted(
         kept.name,
         "it was truncated, rewritten or altered after the snapshot was made."
@@ -108,19 +122,28 @@ private object TableSnapshot {
   }
 
   /**
-   * Makes a snapshot, and returns None if the table was altered in this time.
+   * A connection without a snapshot.
    *
-   * @param start opens a connection, and says how it gets its snapshot, whose LSN it returns
+   * @param begin gets the snapshot, and returns its LSN
+   * @param giveBack lets the next snapshot use the connection
    */
-  private def attempt(from: CopySource, kept: SourceTable, watchers: SnapshotWatchers)(
-      start: () => (ServerConnection, () => Long)
+  final private class Start(
+      val connection: ServerConnection,
+      val begin: () => Long,
+      val giveBack: Option[() => Unit]
+  )
+
+  /** Makes a snapshot, and returns None if the table was altered in this time. */
+  private def attempt(from: CopySource, kept: SourceTable, connections: SnapshotConnections)(
+      start: () => Start
   ): Option[TableSnapshot] = {
-    val (connection, begin) = start()
+    val started = start()
+    import started.connection
     connection.orAbort {
-      watchers.use { watcher =>
+      connections.watchers.use { watcher =>
         val what = s"The server makes a snapshot of the table ${kept.name}"
         val (lsn, time) = ServerWait.watched(from.address, connection, what) {
-          val made = begin() -> now(connection)
+          val made = started.begin() -> now(connection)
           kept.files.foreach { file =>
             CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)
           }
@@ -133,13 +156,13 @@ private object TableSnapshot {
           val version = watcher.majorVersion
           sameTable(
             kept,
-            PublishedTables.read(watcher, from.publications, version, Some(kept.oid)),
+            PublishedTables.readOne(watcher, from.publications, version, kept.oid),
             from.hiding
           )
         }
         if (definition(connection, from, kept) == definition(watcher, from, kept)) {
           val id = CopySession.exportSnapshot(connection)
-          Some(new TableSnapshot(lsn, time, id, source, connection))
+          Some(new TableSnapshot(lsn, time, id, source, connection, started.giveBack))
         } else {
           connection.abort()
           None
@@ -157,10 +180,10 @@ private object TableSnapshot {
   /** Finds the table, and checks that it is the one that was to be copied. */
   private def sameTable(
       kept: SourceTable,
-      tables: Seq[SourceTable],
+      published: Option[SourceTable],
       hiding: ColumnHiding
   ): SourceTable = {
-    val found = tables.find(_.oid == kept.oid).getOrElse(
+    val found = published.getOrElse(
       throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> kept.name)
     )
     val now = hiding(found, Some(kept))
@@ -223,40 +246,59 @@ private object TableSnapshot {
 }
 
 /**
- * Connections that see the catalog as it is now, beside the connections that hold snapshots. A snapshot uses the
- * connection of an earlier one if it can: to open a connection takes longer than the queries on it.
+ * The connections of snapshots. A snapshot uses those of an earlier one if it can: to open a connection takes longer
+ * than the queries on it.
  */
-final class SnapshotWatchers(from: CopySource) extends AutoCloseable {
-  import SnapshotWatchers._
+final class SnapshotConnections(from: CopySource) extends AutoCloseable {
 
-  final private class Idle(val since: Long, val watcher: ServerConnection)
-  private val idle = new ConcurrentLinkedDeque[Idle]
+  /** These hold snapshots and locks. */
+  private[copy] val walsenders =
+    new IdleConnections(Connections.openReplication(from.address, from.applicationName))
 
-  private[copy] def use[T](body: ServerConnection => T): T = {
-    val watcher = reused.getOrElse(
-      CopySession.allRows(Connections.open(from.address, from.applicationName))
-    )
-    val result = watcher.orAbort(body(watcher))
-    idle.push(new Idle(System.nanoTime(), watcher))
+  /** These see the catalog as it is now. */
+  private[copy] val watchers =
+    new IdleConnections(Connections.open(from.address, from.applicationName))
+
+  /** Ends the connections that are not in use. */
+  override def close(): Unit = {
+    walsenders.close()
+    watchers.close()
+  }
+}
+
+/** Connections that nobody uses now. */
+final private class IdleConnections[T <: ServerConnection](open: => T) {
+  import IdleConnections._
+
+  final private class Idle(val since: Long, val connection: T)
+  private val all = new ConcurrentLinkedDeque[Idle]
+
+  def use[A](body: T => A): A = {
+    val connection = take()
+    val result = connection.orAbort(body(connection))
+    give(connection)
     result
   }
 
   /** A connection that was used long ago can be lost, or lead to a server that is not the primary any more. */
-  private def reused: Option[ServerConnection] = Option(idle.poll()).flatMap { found =>
-    if (System.nanoTime() - found.since < LongestIdle) Some(found.watcher)
+  @tailrec def take(): T = {
+    val found = all.poll()
+    if (found == null) CopySession.allRows(open)
+    else if (System.nanoTime() - found.since < Longest) found.connection
     else {
-      found.watcher.abort()
-      reused
+      found.connection.abort()
+      take()
     }
   }
 
-  /** Ends the connections that are not in use. */
-  override def close(): Unit =
-    Iterator.continually(idle.poll()).takeWhile(_ != null).foreach(_.watcher.abort())
+  def give(connection: T): Unit = all.push(new Idle(System.nanoTime(), connection))
+
+  def close(): Unit =
+    Iterator.continually(all.poll()).takeWhile(_ != null).foreach(_.connection.abort())
 }
 
-private object SnapshotWatchers {
-  private val LongestIdle = TimeUnit.SECONDS.toNanos(5)
+private object IdleConnections {
+  private val Longest = TimeUnit.SECONDS.toNanos(5)
 }
 
 /**
@@ -269,10 +311,10 @@ final class SlotSnapshot private (
     val lsn: Long,
     val id: String,
     connection: ServerConnection,
-    private[copy] val watchers: SnapshotWatchers
+    private[copy] val connections: SnapshotConnections
 ) extends AutoCloseable {
   override def close(): Unit = {
-    watchers.close()
+    connections.close()
     Try(connection.close())
     connection.abort()
   }
@@ -303,7 +345,7 @@ object SlotSnapshot {
         lsn,
         CopySession.exportSnapshot(connection),
         connection,
-        new SnapshotWatchers(from)
+        new SnapshotConnections(from)
       )
     }
   }

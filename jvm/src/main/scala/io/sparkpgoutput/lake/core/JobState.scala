@@ -138,6 +138,12 @@ final case class TableState(
   /** Whether a copy of it is under way. */
   def isCopied: Boolean = status.isInstanceOf[TableStatus.Copying]
 
+  /** Whether it is copied, and its snapshot is not made yet. */
+  def awaitsSnapshot: Boolean = status match {
+    case Copying(_, snapshot) => snapshot.isEmpty
+    case _                    => false
+  }
+
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 
   /** The table, after the catalog was read again and has the same definition. */

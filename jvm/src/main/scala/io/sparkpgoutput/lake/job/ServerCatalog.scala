@@ -164,8 +164,9 @@ final class ServerCatalog(
   def forCopy(table: TableState, state: JobState): MirroredTable = client.query { connection =>
     connection.inSnapshot {
       checkRecovery(connection)
-      val source = published(connection, Some(table.oid)).filterNot(isExcluded)
-        .find(_.oid == table.oid)
+      val source = PublishedTables
+        .readOne(connection, options.publications, server.majorVersion, table.oid)
+        .filterNot(isExcluded)
         .getOrElse(
           throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> table.name)
         )

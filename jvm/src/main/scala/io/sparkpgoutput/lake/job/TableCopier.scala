@@ -10,7 +10,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableMode
-import io.sparkpgoutput.lake.copy.{HistoryCopy, SnapshotWatchers, TableCopy}
+import io.sparkpgoutput.lake.copy.{HistoryCopy, SnapshotConnections, TableCopy}
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
 import io.sparkpgoutput.lake.target.{
@@ -88,7 +88,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** The snapshots that are made and not committed yet, by the oids of their tables. */
   private val open = new ConcurrentHashMap[Long, TableCopy]
 
-  private val watchers = new SnapshotWatchers(job.options.source)
+  private val connections = new SnapshotConnections(job.options.source)
 
   /** Since when the server has been behind, by the oids of the tables that wait for it. */
   private val behind = new ConcurrentHashMap[Long, Long]
@@ -124,7 +124,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
   private def start(table: TableState, attempts: Int = 3): TableCopy =
-    try TableCopy.open(job.options.source, catalog.forCopy(table, job.state), watchers)
+    try TableCopy.open(job.options.source, catalog.forCopy(table, job.state), connections)
     catch {
       case changed: LakeException
           if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
@@ -267,7 +267,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
             if (TableFailures.isOtherMark(error)) job.checkEpoch()
             job.failed(table, TableFailures.of(error), error)
           }
-      } finally if (!job.state.tables.values.exists(_.isCopied)) watchers.close()
+      } finally if (!job.state.tables.values.exists(_.awaitsSnapshot)) connections.close()
     }
 
   /** Gives up the snapshot of a table whose changes before it cannot be applied now. */
@@ -288,7 +288,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
           job.log.warn(s"A snapshot cannot be closed. ${TableFailures.text(error)}")
       }
     }
-    watchers.close()
+    connections.close()
   }
 }
 
