@@ -4,7 +4,6 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Instant
 import java.util.IdentityHashMap
 
-import scala.collection.immutable.ListMap
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
@@ -344,7 +343,7 @@ private[folder] object StateFormat {
 }
 
 /** The JSON of the files in the checkpoint folder of a job. */
-private[folder] object JsonFile {
+private[lake] object JsonFile {
 
   private val mapper = JsonMapper.builder()
     .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
@@ -352,7 +351,11 @@ private[folder] object JsonFile {
     .build()
 
   /** An object with its fields in this order. */
-  def fields(values: (String, Any)*): java.util.Map[String, Any] = ListMap(values: _*).asJava
+  def fields(values: (String, Any)*): java.util.Map[String, Any] = {
+    val inOrder = new java.util.LinkedHashMap[String, Any]
+    values.foreach { case (name, value) => inOrder.put(name, value) }
+    inOrder
+  }
 
   def write(values: (String, Any)*): Array[Byte] =
     (mapper.writeValueAsString(fields(values: _*)) + "\n").getBytes(UTF_8)

@@ -5,7 +5,6 @@ import java.time.temporal.ChronoUnit
 import java.time.{Duration, Instant}
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
-import scala.collection.immutable.ListMap
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
@@ -23,6 +22,7 @@ import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Failed, Live}
 import io.sparkpgoutput.lake.core.{JobState, Shown, TableFailure, TableState}
 import io.sparkpgoutput.lake.direct.TableFiles
 import io.sparkpgoutput.lake.folder.JobFolder
+import io.sparkpgoutput.lake.folder.JsonFile.fields
 import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
@@ -200,9 +200,6 @@ object JobStatus {
       "waits" -> table.shown.flatMap(_.waits).orNull
     ) ++ ofMonitors: _*)
   }
-
-  private def fields(values: (String, Any)*): java.util.Map[String, Any] =
-    ListMap(values: _*).asJava
 
   /** Readers other than Java's accept at most microseconds. */
   private def text(time: Instant) = time.truncatedTo(ChronoUnit.MICROS).toString
