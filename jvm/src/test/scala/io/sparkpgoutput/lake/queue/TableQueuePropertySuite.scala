@@ -135,7 +135,7 @@ class TableQueuePropertySuite extends AnyFunSuite {
 
   test("a queue returns its changes, whatever happens to sessions, commits and memory") {
     var spilled = 0L
-    (1 to 20).foreach { seed =>
+    (1 to 10).foreach { seed =>
       withClue(s"seed $seed: ") {
         val random = new Random(seed.toLong)
         val folder = Files.createTempDirectory("queue")

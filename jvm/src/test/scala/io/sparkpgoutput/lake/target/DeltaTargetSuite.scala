@@ -278,8 +278,8 @@ class DeltaTargetSuite extends DeltaTests {
     val oldest = inLog(folder, ".checkpoint.parquet").map(_.takeWhile(_.isDigit).toInt).min
     assert(versions == (oldest to versions.max).toSet)
     // The next VACUUM LITE has all commits that it needs.
-    commits(Targets.of(spark, root.toString, Some("delta")), 12 to 19)
-    assert(expire(20, "interval 9 days") < 8)
+    commits(Targets.of(spark, root.toString, Some("delta")), 12 to 16)
+    assert(expire(17, "interval 9 days") < 8)
   }
 
   test("a commit runs no job of Spark, even if a checkpoint is due") {
