@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from support.background import background
 from support.lake_catalog import LakeCatalog
-from support.lake_copy import APPLICATION, open_copy
+from support.lake_copy import APPLICATION, copy_source, open_copy
 from support.postgres_binaries import NEWEST
 from support.server_values import TYPES, USER_TYPES
 from support.servers import EACH_VERSION, Connection, Server, server_fixture, wait_until
@@ -55,6 +55,37 @@ def test_all_rows_are_copied(spark: SparkSession, client: SourceClient) -> None:
         assert tuples(copy.rows) == ALL
     with open_copy(spark, client, ["p"], 'order.Select "x') as copy:
         assert tuples(copy.rows) == [(1, "one", 10), (2, "two", 20), (3, "three", 30)]
+
+
+def test_a_copy_gets_the_connection_of_a_copy_that_the_driver_has_read(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    """Each copy has its own snapshot. If a read may still run, the connection is not used again."""
+    server.execute(
+        "CREATE TABLE grows (k serial PRIMARY KEY); CREATE PUBLICATION grows FOR TABLE grows"
+    )
+    held = (
+        "SELECT max(pid), max(state) FROM pg_stat_activity "
+        f"WHERE backend_type = 'walsender' AND application_name = '{APPLICATION}'"
+    )
+    copies = client.jvm.io.sparkpgoutput.lake.copy
+    with closing(copies.SnapshotConnections(copy_source(client, ["grows"]))) as connections:
+
+        def copied(rows: int, *, reads: bool) -> int:
+            with open_copy(spark, client, ["grows"], "grows", connections=connections) as copy:
+                server.execute("INSERT INTO grows DEFAULT VALUES")
+                if reads:
+                    assert copy.read_on_driver() == rows
+                ((pid, state),) = server.execute(held)
+                assert state == "idle in transaction"
+            left = [(pid, "idle")] if reads else [(None, None)]
+            wait_until(lambda: server.execute(held) == left)
+            return int(pid)
+
+        pids = [copied(rows, reads=rows != 2) for rows in range(4)]
+        assert pids[0] == pids[1] == pids[2] != pids[3]
+    wait_until(lambda: server.execute(held) == [(None, None)])
+    server.execute("DROP TABLE grows; DROP PUBLICATION grows")
 
 
 def test_several_tasks_read_a_large_table(spark: SparkSession, client: SourceClient) -> None:

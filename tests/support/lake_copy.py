@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,11 @@ class Copy:
         self.copy = copy
         self.lsn: int = copy.lsn()
 
+    def read_on_driver(self) -> int:
+        """Read the rows on the connection of the snapshot, and return their number."""
+        schema = self.copy.table().schema()
+        return int(self.copy.localRows(self._spark._jsparkSession, schema).size())
+
     @property
     def rows(self) -> DataFrame:
         """The rows of the table."""
@@ -45,6 +50,7 @@ def open_copy(
     table: str,
     types: Mapping[str, str] | None = None,
     found: JavaObject | None = None,
+    connections: JavaObject | None = None,
 ) -> Iterator[Copy]:
     """Open a copy of a table, and close it at the end of the block.
 
@@ -62,16 +68,23 @@ def open_copy(
         Types of columns, if they are not the default ones.
     found : JavaObject, optional
         The table as the catalog has it. By default, this function looks for it.
+    connections : JavaObject, optional
+        Connections of earlier copies. By default, the copy opens its own.
     """
     catalog = LakeCatalog(client)
     name = table if "." in table else f"public.{table}"
     source = found if found is not None else catalog.tables(*publications)[name]
-    jvm = client.jvm
-    package = jvm.io.sparkpgoutput.lake.copy
-    server = package.CopySource(client.address, APPLICATION, client.seq(publications))
     mirrored = catalog.mirrored(source, types=types)
-    with (
-        closing(package.SnapshotConnections(server)) as connections,
-        closing(package.TableCopy.open(server, mirrored, connections)) as copy,
-    ):
-        yield Copy(spark, copy)
+    server = copy_source(client, publications)
+    copies = client.jvm.io.sparkpgoutput.lake.copy
+    with ExitStack() as stack:
+        if connections is None:
+            connections = stack.enter_context(closing(copies.SnapshotConnections(server)))
+        copy = copies.TableCopy.open(server, mirrored, connections)
+        yield Copy(spark, stack.enter_context(closing(copy)))
+
+
+def copy_source(client: SourceClient, publications: Sequence[str]) -> JavaObject:
+    """Return the server as copies know it."""
+    source = client.jvm.io.sparkpgoutput.lake.copy.CopySource
+    return source(client.address, APPLICATION, client.seq(publications))
