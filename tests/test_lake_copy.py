@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,15 @@ def test_a_copy_gets_the_connection_of_a_copy_that_the_driver_has_read(
 
         pids = [copied(rows, reads=rows != 2) for rows in range(4)]
         assert pids[0] == pids[1] == pids[2] != pids[3]
+        with ExitStack() as stack:
+            with open_copy(spark, client, ["grows"], "grows", connections=connections) as copy:
+                assert copy.read_on_driver() == 4
+                ((pid, _),) = server.execute(held)
+                stack.callback(os.kill, pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGSTOP)
+                began = time.monotonic()
+            # A copy ends even if the server does not answer.
+            assert 4 < time.monotonic() - began < 30
     wait_until(lambda: server.execute(held) == [(None, None)])
     server.execute("DROP TABLE grows; DROP PUBLICATION grows")
 

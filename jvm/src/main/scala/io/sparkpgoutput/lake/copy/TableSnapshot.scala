@@ -50,13 +50,15 @@ final private class TableSnapshot private (
     giveBack: Option[() => Unit]
 ) {
 
+  import TableSnapshot.LongestEnd
+
   /**
-   * Gives up the snapshot and the locks.
+   * Gives up the snapshot and the locks. It does not wait long for the server, because a job can end in this way.
    *
    * @param isIdle whether nothing runs on the connection, so that the next snapshot can use it
    */
   def close(isIdle: Boolean): Unit = giveBack match {
-    case Some(keep) if isIdle && Try(connection.execute("ROLLBACK")).isSuccess => keep()
+    case Some(keep) if isIdle && Try(connection.execute("ROLLBACK", LongestEnd)).isSuccess => keep()
     case _ =>
       Try(connection.close())
       connection.abort()
@@ -65,6 +67,7 @@ final private class TableSnapshot private (
 
 private object TableSnapshot {
   private val MostAttempts = 5
+  private val LongestEnd = Duration.ofSeconds(5)
   private val SecondsToLock = 10
 
   /**

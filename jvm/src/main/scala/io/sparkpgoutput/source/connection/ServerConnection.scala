@@ -42,6 +42,13 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   def execute(sql: String): Unit =
     Using.resource(connection.createStatement())(statement => statement.execute(sql): Unit)
 
+  /** Runs a statement. If the server does not answer in time, this fails, and the connection is lost. */
+  def execute(sql: String, limit: Duration): Unit = {
+    connection.setNetworkTimeout(_.run(), limit.toMillis.toInt)
+    execute(sql)
+    connection.setNetworkTimeout(_.run(), 0)
+  }
+
   /** Runs queries that see the same snapshot of the server, also of its catalog. */
   def inSnapshot[T](queries: => T): T = {
     execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
