@@ -40,7 +40,7 @@ final class SessionEnd(settings: SessionSettings, source: SourceIdentity, commit
 
   private def endNow(): Unit =
     try {
-      SlotSessions.close(settings.id)
+      SlotSessions.end(settings)
       Using.resource(Connections.open(settings.address, s"${settings.applicationName} (end)")) {
         sql =>
           freeSlot(sql).foreach { slot =>

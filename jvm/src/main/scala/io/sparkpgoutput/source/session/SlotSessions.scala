@@ -19,6 +19,9 @@ object SlotSessions {
   /** The attempts of tasks that read, by the UUID of their source. */
   private val busy = mutable.Map.empty[String, Long]
 
+  /** The last starts of queries that have ended in this process. */
+  private val endedRuns = mutable.LinkedHashSet.empty[String]
+
   /**
    * Returns a session whose position is the start of a batch. A second attempt of a batch waits until the
    * first one ends, because a slot serves one session.
@@ -33,7 +36,7 @@ object SlotSessions {
       }
     catch {
       case error: Throwable =>
-        end(id)
+        free(id)
         throw error
     }
   }
@@ -60,19 +63,22 @@ object SlotSessions {
     SessionStart.start(read, Patience)
   }
 
-  /** Keeps a session for the next batch. */
+  /** Keeps a session for the next batch, unless the query has ended. */
   def park(session: KeptSession): Unit = synchronized {
-    session.session.park()
-    // Sessions of other sources can have ended by themselves.
-    parked.filterInPlace((_, kept) => kept.session.isOpen)
-    parked.update(session.read.settings.id, session)
-    end(session.read.settings.id)
+    if (endedRuns(session.read.settings.run)) discard(session)
+    else {
+      session.session.park()
+      // Sessions of other sources can have ended by themselves.
+      parked.filterInPlace((_, kept) => kept.session.isOpen)
+      parked.update(session.read.settings.id, session)
+      free(session.read.settings.id)
+    }
   }
 
-  /** Ends a session after a batch that failed. */
+  /** Ends a session after a batch that failed, or that no other one follows. */
   def discard(session: KeptSession): Unit = {
     session.close()
-    end(session.read.settings.id)
+    free(session.read.settings.id)
   }
 
   /** Ends a session if it is parked. */
@@ -81,15 +87,28 @@ object SlotSessions {
     if (parked.get(id).contains(session)) close(id)
   }
 
-  /** Ends the parked session of a source, if this executor has it. */
-  def close(id: String): Unit = synchronized(parked.remove(id)).foreach(_.close())
+  /**
+   * Ends the parked session of a query that ends, if this executor has it. Spark can have begun a batch when it stops
+   * the query, and cancels the job of this batch only after the source has ended. So a task can be done after this. On
+   * another executor, the session of such a task ends when it was not used for [[SlotSession]]'s longest time.
+   */
+  def end(settings: SessionSettings): Unit = {
+    synchronized {
+      endedRuns += settings.run
+      if (endedRuns.size > MostRuns) endedRuns -= endedRuns.head
+    }
+    close(settings.id)
+  }
 
-  private def end(id: String): Unit = synchronized {
+  private def close(id: String): Unit = synchronized(parked.remove(id)).foreach(_.close())
+
+  private def free(id: String): Unit = synchronized {
     busy -= id
     notifyAll()
   }
 
   final private val WaitMillis = 100L
+  final private val MostRuns = 1000
 
   /** The time in nanoseconds that a source waits for its slot after its session was lost. */
   private val Patience = TimeUnit.SECONDS.toNanos(60)

@@ -48,4 +48,28 @@ class SlotSessionSuite extends AnyFunSuite {
       assert(questions > 0)
     } finally session.close()
   }
+
+  test("a task that is done after the end of its query keeps no session") {
+    val address = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
+    def kept(run: String) = {
+      val settings = SessionSettings(address, "id", run, "shop", Nil, binary = false)
+      val session = new SlotSession(
+        settings,
+        new ReplicationConnection(stub[Connection]()),
+        stub[CopyDual](),
+        "test",
+        statusInterval = TimeUnit.HOURS.toNanos(1)
+      )
+      new KeptSession(session, null, BatchRead(settings, null, 0, 1, 0, null), 0)
+    }
+    val ended = kept("first")
+    SlotSessions.end(ended.read.settings)
+    SlotSessions.park(ended)
+    assert(!ended.session.isOpen)
+    val next = kept("second")
+    SlotSessions.park(next)
+    assert(next.session.isOpen)
+    SlotSessions.end(next.read.settings)
+    assert(!next.session.isOpen)
+  }
 }
