@@ -7,6 +7,7 @@ import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.pgoutput.{ClonedSession, RowsOfRdd, TablePlans}
 import org.apache.spark.sql.types.{StructField, StructType, VariantType}
@@ -171,7 +172,14 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       properties: Map[String, String],
       shape: TableShape
   ): Unit = {
-    place.create(table, columns.toNullable, shape.partition, properties)
+    val partitions = shape.partition.map(_.sql)
+    TablePlans.create(
+      place.catalog,
+      place.identifier(table),
+      columns.toNullable,
+      if (partitions.isEmpty) Nil else TablePlans.partitioning(partitions.mkString(", ")).get,
+      properties + (TableCatalog.PROP_PROVIDER -> format)
+    )
     arrange(table, columns, key, shape)
   }
 

@@ -18,8 +18,6 @@ import org.apache.spark.sql.connector.catalog.{
   Table,
   TableCatalog
 }
-import org.apache.spark.sql.pgoutput.TablePlans
-import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{SparkSession, classic}
 
 import org.apache.hadoop.conf.Configuration
@@ -35,7 +33,6 @@ import org.apache.hadoop.fs.{
 }
 
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
-import io.sparkpgoutput.lake.catalog.PartitionField
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.ObjectStores
 
@@ -232,21 +229,6 @@ final class CatalogPlace(session: SparkSession, val catalogName: String, namespa
 
   def exists(table: String): Boolean = catalog.tableExists(identifier(table))
 
-  /** Makes a table of Iceberg. */
-  def create(
-      table: String,
-      columns: StructType,
-      partitions: Seq[PartitionField],
-      properties: Map[String, String]
-  ): Unit = TablePlans.create(
-    catalog,
-    identifier(table),
-    columns,
-    if (partitions.isEmpty) Nil
-    else TablePlans.partitioning(partitions.map(_.sql).mkString(", ")).get,
-    properties + (TableCatalog.PROP_PROVIDER -> LakeFormat.Iceberg.name)
-  )
-
   /** A kill in Iceberg's CREATE TABLE leaves a folder that its Hadoop catalog lists as a table. */
   def tables(): Seq[String] =
     if (lacksNamespace) Nil
@@ -304,7 +286,7 @@ final class CatalogPlace(session: SparkSession, val catalogName: String, namespa
         name.isEmpty || name.contains('/')
       )("A name cannot be empty, and cannot have a /.")
 
-  private def identifier(table: String) = Identifier.of(namespace.toArray, table)
+  private[target] def identifier(table: String) = Identifier.of(namespace.toArray, table)
 }
 
 object CatalogPlace {
