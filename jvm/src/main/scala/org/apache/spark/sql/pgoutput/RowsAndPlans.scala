@@ -15,6 +15,7 @@ import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter
 import org.apache.spark.sql.connector.catalog.{
   CatalogPlugin,
   CatalogV2Util,
+  Column => V2Column,
   Identifier,
   Table,
   TableCatalog
@@ -167,7 +168,12 @@ object TablePlans {
       properties: Map[String, String]
   ): Unit = catalog.createTable(
     name,
-    CatalogV2Util.structTypeToV2Columns(columns),
+    columns
+      .map(field =>
+        V2Column
+          .create(field.name, field.dataType, field.nullable, field.getComment().orNull, null)
+      )
+      .toArray,
     partitions.toArray,
     CatalogV2Util.withDefaultOwnership(properties).asJava
   ): Unit
