@@ -77,25 +77,23 @@ abstract class MessageLayouts(
   final protected def logicalMessageLsn: Long = lsnOfMessage
 
   private def body(tag: Char): Unit = (tag: @switch) match {
-    case Tag.Begin            => begin()
-    case Tag.Message          => logicalMessage()
-    case Tag.Commit           => commit()
-    case Tag.Origin           => origin()
-    case Tag.Relation         => relation()
-    case Tag.Type             => pgType()
-    case Tag.Insert           => insert()
-    case Tag.Update           => update()
-    case Tag.Delete           => delete()
-    case Tag.Truncate         => truncate()
-    case Tag.StreamStart      => streamStart()
-    case Tag.StreamStop       => ()
-    case Tag.StreamCommit     => streamCommit()
-    case Tag.StreamAbort      => streamAbort()
-    case Tag.BeginPrepare     => beginPrepare()
-    case Tag.Prepare          => prepare()
-    case Tag.CommitPrepared   => commitPrepared()
-    case Tag.RollbackPrepared => rollbackPrepared()
-    case Tag.StreamPrepare    => prepare()
+    case Tag.Begin                                            => begin()
+    case Tag.Message                                          => logicalMessage()
+    case Tag.Commit                                           => commit()
+    case Tag.Origin                                           => origin()
+    case Tag.Relation                                         => relation()
+    case Tag.Type                                             => pgType()
+    case Tag.Insert                                           => insert()
+    case Tag.Update                                           => update()
+    case Tag.Delete                                           => delete()
+    case Tag.Truncate                                         => truncate()
+    case Tag.StreamStart                                      => streamStart()
+    case Tag.StreamStop                                       => ()
+    case Tag.StreamCommit                                     => streamCommit()
+    case Tag.StreamAbort                                      => streamAbort()
+    case Tag.BeginPrepare                                     => beginPrepare()
+    case Tag.Prepare | Tag.CommitPrepared | Tag.StreamPrepare => prepare()
+    case Tag.RollbackPrepared                                 => rollbackPrepared()
   }
 
   /** Begin: LSN of the commit; commit timestamp; xid. */
@@ -254,11 +252,11 @@ abstract class MessageLayouts(
     lsn(LSN); lsn(END_LSN); timestamp(TIMESTAMP); xid(XID); string(GID)
   }
 
-  /** Prepare, Stream Prepare: flags, unused, must be 0; then as Begin Prepare. */
+  /**
+   * Prepare, Stream Prepare: flags, unused, must be 0; then as Begin Prepare. Commit Prepared has the same
+   * fields, but its LSN and its timestamp are those of the commit.
+   */
   private def prepare(): Unit = { zeroFlags(); beginPrepare() }
-
-  /** Commit Prepared: flags, unused, must be 0; LSN of the commit; end LSN; timestamp; xid; gid. */
-  private def commitPrepared(): Unit = prepare()
 
   /**
    * Rollback Prepared: flags, unused, must be 0; end LSN of the prepare; end LSN of the rollback;
