@@ -60,7 +60,7 @@ class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
    * @throws PgOutputException if the message is malformed
    */
   final def decode(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
-    val row = decoder.decodeOrNull(message, context)
+    val row = decoder.decode(message, context, failFast = false)
     if (row == null) {
       throw new PgOutputException(
         "PGOUTPUT_MALFORMED_MESSAGE.IN_STREAM",

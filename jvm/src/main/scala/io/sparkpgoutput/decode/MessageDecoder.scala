@@ -68,29 +68,21 @@ final class MessageDecoder(
    * it, as Spark's operators and expressions do.
    *
    * @param context one of [[StreamContext]]
+   * @param failFast true makes a malformed message an error; false gives null for it
    * @return the row; null if the filter drops the message
    * @throws PgOutputException if pgoutput cannot have written the message
    */
-  def decode(message: Array[Byte], context: Int): UnsafeRow =
+  def decode(message: Array[Byte], context: Int, failFast: Boolean = true): UnsafeRow =
     if (message.length == 0) null
     else {
       val failure = read(message, context)
-      if (failure != null) {
-        throw new PgOutputException(
-          "PGOUTPUT_MALFORMED_MESSAGE.DECODED",
-          "problem" -> failure.describe(message)
-        )
-      }
-      finishRow()
+      if (failure == null) finishRow()
+      else if (!failFast) null
+      else throw new PgOutputException(
+        "PGOUTPUT_MALFORMED_MESSAGE.DECODED",
+        "problem" -> failure.describe(message)
+      )
     }
-
-  /** The row; null also for a malformed message. */
-  def decodeOrNull(message: Array[Byte], context: Int): UnsafeRow =
-    if (message.length == 0 || read(message, context) != null) null else finishRow()
-
-  /** The row. A malformed message is an error with `failFast`, and gives null without. */
-  def decode(message: Array[Byte], context: Int, failFast: Boolean): UnsafeRow =
-    if (failFast) decode(message, context) else decodeOrNull(message, context)
 
   /** Returns what is wrong with the message, or null. */
   def errorOrNull(message: Array[Byte], context: Int): UTF8String = {

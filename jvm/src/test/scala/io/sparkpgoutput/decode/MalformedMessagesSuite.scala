@@ -44,17 +44,17 @@ class MalformedMessagesSuite extends PropertySuite {
     }
   }
 
-  test("decode, decodeOrNull and errorOrNull agree on what is malformed") {
+  test("decode and errorOrNull agree on what is malformed") {
     forAll(anyBytes, Gen.oneOf(Message.contexts), minSuccessful(5000)) { (bytes, context) =>
       withClue(s"${Fields.hex(bytes)}: ") {
         val error = decoder.errorOrNull(bytes, context)
         if (error == null) {
-          assert(decoder.decode(bytes, context) == decoder.decodeOrNull(bytes, context))
+          assert(decoder.decode(bytes, context) == decoder.decode(bytes, context, failFast = false))
           assert((decoder.decode(bytes, context) == null) == bytes.isEmpty)
         } else {
           val thrown = raised("PGOUTPUT_MALFORMED_MESSAGE")(decoder.decode(bytes, context))
           assert(thrown.getMessage == s"[PGOUTPUT_MALFORMED_MESSAGE] $error. SQLSTATE: 08P01")
-          assert(decoder.decodeOrNull(bytes, context) == null)
+          assert(decoder.decode(bytes, context, failFast = false) == null)
         }
       }
     }
@@ -77,7 +77,7 @@ class MalformedMessagesSuite extends PropertySuite {
     forAll(anyBytes, Gen.oneOf(Message.contexts), minSuccessful(2000)) { (bytes, context) =>
       val fresh = new MessageDecoder(TextEncoding.Utf8)
       val before = threads.getCurrentThreadAllocatedBytes
-      fresh.decodeOrNull(bytes, context)
+      fresh.decode(bytes, context, failFast = false)
       val used = threads.getCurrentThreadAllocatedBytes - before
       assert(used < 20000 + 100L * bytes.length, Fields.hex(bytes))
     }
@@ -90,7 +90,7 @@ class MalformedMessagesSuite extends PropertySuite {
       forAll(Mutations.of(new Messages(encoding.charset).any)) { bytes =>
         Message.contexts.foreach { context =>
           val malformed = decoderOfIt.errorOrNull(bytes, context) != null || bytes.isEmpty
-          assert((decoderOfIt.decodeOrNull(bytes, context) == null) == malformed)
+          assert((decoderOfIt.decode(bytes, context, failFast = false) == null) == malformed)
         }
       }
     }

@@ -71,9 +71,10 @@ class PrunedDecoderSuite extends PropertySuite {
           assert(row == expected(message, selection))
           // The buffer is full of ones, and then a row fails halfway. The next row must show neither.
           java.util.Arrays.fill(row.getBaseObject.asInstanceOf[Array[Byte]], -1.toByte)
-          used.decodeOrNull(
+          used.decode(
             message.bytes.take((message.bytes.length * part).toInt),
-            message.context
+            message.context,
+            failFast = false
           )
         }
     }
@@ -96,8 +97,8 @@ class PrunedDecoderSuite extends PropertySuite {
         Message.contexts.foreach { context =>
           withClue(s"${Fields.hex(bytes)} in context $context: ") {
             assert(pruned.errorOrNull(bytes, context) == whole.errorOrNull(bytes, context))
-            val row = pruned.decodeOrNull(bytes, context)
-            val wholeRow = whole.decodeOrNull(bytes, context)
+            val row = pruned.decode(bytes, context, failFast = false)
+            val wholeRow = whole.decode(bytes, context, failFast = false)
             assert((row == null) == (wholeRow == null))
             if (row != null) {
               assert(generic(row, selection) ==

@@ -24,7 +24,7 @@ class Utf8TextSuite extends PropertySuite {
     val message = header ++ cells.flatMap { cell =>
       ByteBuffer.allocate(5).put('t'.toByte).putInt(cell.length).array ++ cell
     }
-    Option(decoder.decodeOrNull(message, StreamContext.OUTSIDE)).map { row =>
+    Option(decoder.decode(message, StreamContext.OUTSIDE, failFast = false)).map { row =>
       val text = row.getStruct(MessageSchema.NEW, 3).getArray(1)
       cells.indices.map(column => Fields.hex(text.getUTF8String(column).getBytes))
     }
