@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.protocol.{EncodedTuple, TextEncoding}
+import io.sparkpgoutput.protocol.TextEncoding
 
 /** The columns of the messages as the operators read them. The source column is optional. */
 object MessageColumns {
@@ -51,8 +51,8 @@ object MessageColumns {
 }
 
 /** Decodes messages and names their position in errors. Not thread-safe. */
-class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
-  private val decoder = new MessageDecoder(encoding, selection)
+class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection)
+    extends MessageDecoder(encoding, selection) {
 
   /**
    * Returns the fields of a message. The next call overwrites them.
@@ -60,17 +60,14 @@ class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
    * @throws PgOutputException if the message is malformed
    */
   final def decode(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
-    val row = decoder.decode(message, context, failFast = false)
+    val row = decode(message, context, failFast = false)
     if (row == null) {
       throw new PgOutputException(
         "PGOUTPUT_MALFORMED_MESSAGE.IN_STREAM",
         "position" -> position,
-        "problem" -> decoder.errorOrNull(message, context)
+        "problem" -> errorOrNull(message, context)
       )
     }
     row
   }
-
-  /** Starts with the cells of a tuple of the decoded message. Returns false if it has none. */
-  final def cells(field: Int, cells: EncodedTuple): Boolean = decoder.cells(field, cells)
 }

@@ -57,7 +57,7 @@ import io.sparkpgoutput.protocol._
  * @see [[https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html]]
  * @see `src/backend/replication/logical/proto.c` of PostgreSQL, which writes the messages
  */
-final class MessageDecoder(
+class MessageDecoder(
     encoding: TextEncoding,
     selection: FieldSelection = FieldSelection.All,
     filter: MessageFilter = MessageFilter.all
