@@ -19,7 +19,9 @@ abstract class MessageLayouts(
     filter: MessageFilter
 ) extends TupleDecoder(encoding, selection, filter) {
   private var withXid = false
-  private var lsnOfMessage = 0L
+
+  /** The LSN of the logical message that was read last. */
+  final protected var logicalMessageLsn = 0L
 
   /**
    * Reads a message to its last byte.
@@ -73,9 +75,6 @@ abstract class MessageLayouts(
   /** The row of the message that was read last; null if the filter drops it. */
   final protected def finishRow(): UnsafeRow = if (kept) row.finish() else null
 
-  /** The LSN of the logical message that was read last. */
-  final protected def logicalMessageLsn: Long = lsnOfMessage
-
   private def body(tag: Char): Unit = (tag: @switch) match {
     case Tag.Begin                                            => begin()
     case Tag.Message                                          => logicalMessage()
@@ -106,7 +105,7 @@ abstract class MessageLayouts(
       val problem = "found 0, but only a transactional message has an xid"
       in.fail(TRANSACTIONAL, "flags", problem, position = in.position - 1)
     }
-    lsnOfMessage = lsn(LSN)
+    logicalMessageLsn = lsn(LSN)
     string(PREFIX)
     val size = in.length(CONTENT)
     row.setBytes(CONTENT, in.message, in.position, size)
