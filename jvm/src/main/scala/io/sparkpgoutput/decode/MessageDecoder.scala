@@ -76,12 +76,11 @@ class MessageDecoder(
     if (message.length == 0) null
     else {
       val failure = read(message, context)
-      if (failure == null) finishRow()
-      else if (!failFast) null
-      else throw new PgOutputException(
+      if (failure != null && failFast) throw new PgOutputException(
         "PGOUTPUT_MALFORMED_MESSAGE.DECODED",
         "problem" -> failure.describe(message)
       )
+      if (failure == null && kept) row.finish() else null
     }
 
   /** Returns what is wrong with the message, or null. */

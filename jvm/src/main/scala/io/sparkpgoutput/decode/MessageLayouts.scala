@@ -2,8 +2,6 @@ package io.sparkpgoutput.decode
 
 import scala.annotation.switch
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-
 import io.sparkpgoutput.protocol._
 
 import MessageSchema._
@@ -71,9 +69,6 @@ abstract class MessageLayouts(
     val digits = if (message.startsWith("\\x".getBytes)) message.drop(2) else message
     digits.length % 2 == 0 && digits.forall(byte => Character.digit(byte.toChar, 16) >= 0)
   }
-
-  /** The row of the message that was read last; null if the filter drops it. */
-  final protected def finishRow(): UnsafeRow = if (kept) row.finish() else null
 
   private def body(tag: Char): Unit = (tag: @switch) match {
     case Tag.Begin                                            => begin()
