@@ -108,7 +108,7 @@ abstract class MessageLayouts(
   }
 
   /** Commit: flags, unused, must be 0; LSN of the commit; end LSN; commit timestamp. */
-  private def commit(): Unit = { zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(TIMESTAMP) }
+  private def commit(): Unit = { in.flags(0); lsn(LSN); lsn(END_LSN); timestamp(TIMESTAMP) }
 
   /** Origin: LSN of the commit on the origin server; name of the origin. */
   private def origin(): Unit = { lsn(LSN); string(ORIGIN) }
@@ -250,14 +250,14 @@ abstract class MessageLayouts(
    * Prepare, Stream Prepare: flags, unused, must be 0; then as Begin Prepare. Commit Prepared has the same
    * fields, but its LSN and its timestamp are those of the commit.
    */
-  private def prepare(): Unit = { zeroFlags(); beginPrepare() }
+  private def prepare(): Unit = { in.flags(0); beginPrepare() }
 
   /**
    * Rollback Prepared: flags, unused, must be 0; end LSN of the prepare; end LSN of the rollback;
    * prepare timestamp; rollback timestamp; xid; gid.
    */
   private def rollbackPrepared(): Unit = {
-    zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(PREPARE_TIMESTAMP); timestamp(TIMESTAMP)
+    in.flags(0); lsn(LSN); lsn(END_LSN); timestamp(PREPARE_TIMESTAMP); timestamp(TIMESTAMP)
     xid(XID); string(GID)
   }
 }
@@ -318,9 +318,6 @@ abstract class FieldDecoder(
     }
     row.setLong(field, value + PostgresEpoch.Micros)
   }
-
-  /** Flags, currently unused, must be 0. */
-  final protected def zeroFlags(): Unit = in.flags(0)
 
   final protected def flag(field: Int): Boolean = {
     val value = in.flags(1, field) == 1
