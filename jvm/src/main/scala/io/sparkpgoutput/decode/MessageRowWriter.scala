@@ -170,7 +170,7 @@ final class MessageRowWriter(struct: StructLayout) {
     if (slot < 0) Absent
     else {
       val start = append(roundNumberOfBytesToNearestWord(size).toLong)
-      point(head, slot, start, size)
+      putLong(slot, reference(head, start, size))
       zero(math.max(start, end - 8), end)
       start
     }
@@ -179,10 +179,8 @@ final class MessageRowWriter(struct: StructLayout) {
     if (bytes >= 0) buffer(bytes + index) = value.toByte
 
   /** Ends the struct or array at `nested`; `slot` then points to it. */
-  def closeNested(head: Int, slot: Int, nested: Int): Unit = point(head, slot, nested, end - nested)
-
-  private def point(head: Int, slot: Int, start: Int, size: Int): Unit =
-    putLong(slot, reference(head, start, size))
+  def closeNested(head: Int, slot: Int, nested: Int): Unit =
+    putLong(slot, reference(head, nested, end - nested))
 
   /** Appends bytes that the caller sets, a multiple of 8; returns where they begin. */
   private def append(size: Long): Int = {
