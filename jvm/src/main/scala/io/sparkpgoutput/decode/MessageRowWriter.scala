@@ -254,7 +254,8 @@ final class StructLayout(struct: StructType, selection: FieldSelection) {
 
   private val cells: Int = slotOf(CellsName)
 
-  private val texts: Array[Array[Int]] = struct.fieldNames.map(name =>
+  /** For each member, the positions of the elements that are selected of a tuple's text; null for all. */
+  val elements: Array[Array[Int]] = struct.fieldNames.map(name =>
     selected.get(name) match {
       case Some((_, Elements(positions))) => positions.toArray.sorted
       case _                              => null
@@ -283,9 +284,6 @@ final class StructLayout(struct: StructType, selection: FieldSelection) {
     val slot = slots(member)
     if (slot < 0) 0 else 1L << ((slot - firstSlot(size)) >> 3)
   }
-
-  /** The positions of the elements that are selected of a tuple's text; null for all. */
-  def elements(member: Int): Array[Int] = texts(member)
 
   /** The member, a struct or an array of structs. */
   def struct(member: Int): StructLayout = structs(member)
