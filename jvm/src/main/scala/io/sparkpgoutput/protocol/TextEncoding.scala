@@ -4,6 +4,8 @@ import java.nio.ByteBuffer
 import java.nio.charset.{CharacterCodingException, Charset, StandardCharsets}
 import java.util.Locale
 
+import scala.util.control.Exception.catching
+
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -125,18 +127,13 @@ object TextEncoding {
   def names: Seq[String] = known.map(_._1)
 
   /** The encoding with this name of PostgreSQL's, or else of Java's. */
-  def of(name: String): Option[TextEncoding] = {
-    val charset = byName.getOrElse(clean(name), name)
-    Option.when(isCharset(charset))(new TextEncoding(Charset.forName(charset).name))
-  }
+  def of(name: String): Option[TextEncoding] = catching(classOf[IllegalArgumentException])
+    .opt(Charset.forName(byName.getOrElse(clean(name), name)))
+    .map(charset => new TextEncoding(charset.name))
 
   /** Keeps letters and digits, in lower case: PostgreSQL compares names of encodings so. */
   private def clean(name: String): String =
     name.filter(_.isLetterOrDigit).toLowerCase(Locale.ROOT)
-
-  private def isCharset(name: String): Boolean =
-    try Charset.isSupported(name)
-    catch { case _: IllegalArgumentException => false }
 
   def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
     UTF8String.fromBytes(bytes, from, size).isValid
