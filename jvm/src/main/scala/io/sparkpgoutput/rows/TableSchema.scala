@@ -53,7 +53,6 @@ object TableSchema {
 
 /** Merges the schemas that a table had over time into one that takes the rows of all of them. */
 object MergedSchema {
-  private val MaxDigits = DecimalType.MAX_PRECISION
 
   /** The digits of the greatest value. */
   private val digitsOf: Map[DataType, Int] =
@@ -90,7 +89,7 @@ object MergedSchema {
     val (one, other) = both
     val scale = one.scale.max(other.scale)
     val digits = (one.precision - one.scale).max(other.precision - other.scale) + scale
-    Option.when(digits <= MaxDigits)(DecimalType(digits, scale))
+    Option.when(digits <= DecimalType.MAX_PRECISION)(DecimalType(digits, scale))
   }
 
   private def asDecimal(dataType: DataType): Option[DecimalType] = dataType match {
