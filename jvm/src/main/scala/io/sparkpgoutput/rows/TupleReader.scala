@@ -20,6 +20,9 @@ import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, TextBuffer, Val
  * share a [[RowConverter]]. Not thread-safe.
  */
 final class TupleReader(rowSchema: RowSchema) {
+
+  /** The most converters that are kept. */
+  final private val MostConverters = 1000
   private val structCells = new DecodedTuple
   private val messageCells = new EncodedTuple
   private val converters = mutable.HashMap.empty[Seq[Long], RowConverter]
@@ -51,7 +54,7 @@ final class TupleReader(rowSchema: RowSchema) {
     else {
       if (last == null || !isLast(typeIds)) {
         val ids = rowSchema.oids(typeIds)
-        if (converters.size >= TupleReader.MostConverters) converters.clear()
+        if (converters.size >= MostConverters) converters.clear()
         // If there is no converter, this throws, and the last one stays.
         last = converters
           .getOrElseUpdate(ArraySeq.unsafeWrapArray(ids), new RowConverter(rowSchema, ids.toSeq))
@@ -69,12 +72,6 @@ final class TupleReader(rowSchema: RowSchema) {
     ) index += 1
     index == count && count == lastIds.length
   }
-}
-
-private object TupleReader {
-
-  /** The most converters that are kept. */
-  private val MostConverters = 1000
 }
 
 /**
