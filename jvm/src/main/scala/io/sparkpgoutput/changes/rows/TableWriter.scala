@@ -16,8 +16,10 @@ import io.sparkpgoutput.types.{InvalidValue, ValueWriter, VariantValue}
 /**
  * Writes the columns of a table, as one Relation message describes it. This class itself writes none,
  * and only finds out which columns are missing. Not thread-safe.
+ *
+ * @param writers the writers of the columns of the rows
  */
-class TableWriter(relation: Relation) {
+class TableWriter(relation: Relation, writers: Array[ValueWriter]) {
   final val isKey: Array[Boolean] = relation.columns.map(_.isKey).toArray
 
   /** The columns whose values the last image does not carry. */
@@ -44,7 +46,7 @@ class TableWriter(relation: Relation) {
   }
 
   /** Writes NULL for all columns. */
-  def writeNulls(): Unit = ()
+  final def writeNulls(): Unit = writers.foreach(_.setNull())
 
   protected def begin(): Unit = ()
   protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = ()
@@ -82,9 +84,9 @@ object TableWriter {
     format.table match {
       case columns: TableFormat.Columns =>
         new ColumnsWriter(relation, format, columns, writers, position)
-      case _ if writers.isEmpty  => new TableWriter(relation)
-      case TableFormat.AsMap     => new MapWriter(relation, format, writers.head)
-      case TableFormat.AsVariant => new VariantWriter(relation, format, writers.head)
+      case _ if writers.isEmpty  => new TableWriter(relation, writers)
+      case TableFormat.AsMap     => new MapWriter(relation, format, writers)
+      case TableFormat.AsVariant => new VariantWriter(relation, format, writers)
     }
   }
 }
@@ -96,7 +98,7 @@ final class ColumnsWriter(
     columns: TableFormat.Columns,
     writers: Array[ValueWriter],
     position: Long
-) extends TableWriter(relation) {
+) extends TableWriter(relation, writers) {
   import columns.ignoreOthers
 
   /** The reader of each column of the table; null if the column is not wanted. */
@@ -169,8 +171,6 @@ final class ColumnsWriter(
     "problem" -> problem
   )
 
-  override def writeNulls(): Unit = writers.foreach(_.setNull())
-
   override protected def begin(): Unit = {
     var index = 0
     while (index < unfilled.length) {
@@ -196,16 +196,14 @@ final class ColumnsWriter(
  * Writes a table's columns as a map of their names to PostgreSQL's text. A NULL is a key with a NULL
  * value. A column that the message does not carry has no key.
  */
-final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWriter)
-    extends TableWriter(relation) {
+final class MapWriter(relation: Relation, format: ChangeFormat, writers: Array[ValueWriter])
+    extends TableWriter(relation, writers) {
   private val names = relation.columns.map(_.name.getBytes(StandardCharsets.UTF_8)).toArray
   private val printers =
     relation.columns.map(column =>
       format.types.byOid(column.typeId).printer(format.options)
     ).toArray
   private val map = new StringMapWriter
-
-  override def writeNulls(): Unit = writer.setNull()
 
   override protected def begin(): Unit = map.clear()
 
@@ -231,22 +229,20 @@ final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWri
       }
   }
 
-  override protected def end(position: Long): Unit = map.write(writer)
+  override protected def end(position: Long): Unit = map.write(writers(0))
 }
 
 /**
  * Writes a table's columns as one VARIANT, an object with a field for each column. A NULL is a null. A
  * column that the message does not carry has no field.
  */
-final class VariantWriter(relation: Relation, format: ChangeFormat, writer: ValueWriter)
-    extends TableWriter(relation) {
+final class VariantWriter(relation: Relation, format: ChangeFormat, writers: Array[ValueWriter])
+    extends TableWriter(relation, writers) {
   private val values = relation.columns
     .map(column => format.types.byOid(column.typeId).variantValue(format.options))
     .toArray
   private var builder: VariantBuilder = _
   private val fields = new ArrayList[VariantBuilder.FieldEntry]
-
-  override def writeNulls(): Unit = writer.setNull()
 
   override protected def begin(): Unit = {
     builder = new VariantBuilder(false)
@@ -283,7 +279,7 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, writer: Valu
   override protected def end(position: Long): Unit =
     try {
       builder.finishWritingObject(0, fields)
-      writer.write(VariantValue.of(builder))
+      writers(0).write(VariantValue.of(builder))
     } catch { case _: VariantSizeLimitException | _: InvalidValue => throw tooLarge(position) }
 }
 
