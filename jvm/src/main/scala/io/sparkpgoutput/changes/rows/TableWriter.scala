@@ -118,7 +118,7 @@ final class ColumnsWriter(
       throw new PgOutputException(
         "PGOUTPUT_SCHEMA_MISMATCH.DUPLICATE_COLUMN",
         "position" -> position,
-        "table" -> table,
+        "table" -> relation.name,
         "column" -> twice.name
       )
     }
@@ -161,12 +161,10 @@ final class ColumnsWriter(
   private def key(name: String) =
     if (columns.caseSensitive) name else name.toLowerCase(Locale.ROOT)
 
-  private def table = relation.name.toString
-
   private def evolved(column: RelationColumn, problem: String) = new PgOutputException(
     "PGOUTPUT_SCHEMA_EVOLUTION.IN_CHANGES",
     "position" -> position,
-    "table" -> table,
+    "table" -> relation.name,
     "column" -> column.name,
     "problem" -> problem
   )
