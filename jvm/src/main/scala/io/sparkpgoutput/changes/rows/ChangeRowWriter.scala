@@ -124,7 +124,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
   }
 
   private def add(table: Table, changeType: ChangeType, ordinal: Int): Unit =
-    if (table.isWanted && keeps(changeType.index)) {
+    if (table.writer != null && keeps(changeType.index)) {
       pending.append(PendingRow(table, changeType, transaction.nextOrdinal + ordinal))
     }
 
@@ -216,7 +216,6 @@ private object ChangeRowWriter {
   ) {
     val name: Array[Byte] = relation.name.toString.getBytes(StandardCharsets.UTF_8)
     val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
-    def isWanted: Boolean = writer != null
   }
 }
 
