@@ -109,9 +109,7 @@ final class StreamedChangesIterator(
   private var reader: StreamChangeReader = _
 
   override protected def read(row: InternalRow): Iterator[UnsafeRow] = {
-    val found =
-      if (row.isNullAt(CommittedMessage.SOURCE)) null
-      else row.get(CommittedMessage.SOURCE, sourceType)
+    val found = row.get(CommittedMessage.SOURCE, sourceType)
     if (reader == null || found != source) {
       reader = new StreamChangeReader(format)
       source = InternalRow.copyValue(found)
