@@ -138,9 +138,12 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
       case Tag.Begin                   => beginTransaction(MessageEvent(position, message))
       case Tag.Commit                  => commit(MessageEvent(position, message))
       case Tag.StreamStart             => add(MessageEvent(position, message), StreamPhase.InStream)
-      case Tag.BeginPrepare            => beginPrepare(MessageEvent(position, message))
-      case Tag.Origin                  => add(MessageEvent(position, message), phase)
-      case _                           => add(MessageEvent(position, message), StreamPhase.Between)
+      case Tag.BeginPrepare =>
+        // The phase is Unknown, but it is a new one, so a logical message of any kind has new information.
+        add(MessageEvent(position, message), StreamPhase.Unknown)
+        logicalMessages.clear()
+      case Tag.Origin => add(MessageEvent(position, message), phase)
+      case _          => add(MessageEvent(position, message), StreamPhase.Between)
     }
   }
 
@@ -184,12 +187,6 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
     flushChanges()
     begin = new Begin(sent, row.getLong(LSN), row.getLong(XID))
     phase = StreamPhase.InTransaction
-  }
-
-  /** The phase is Unknown, but it is a new one, so a logical message of any kind has new information. */
-  private def beginPrepare(sent: MessageEvent): Unit = {
-    add(sent, StreamPhase.Unknown)
-    logicalMessages.clear()
   }
 
   private def commit(sent: MessageEvent): Unit = {
