@@ -118,8 +118,6 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
    */
   private val logicalMessages = mutable.Set.empty[(Boolean, Boolean)]
 
-  def isEmpty: Boolean = fingerprint.messages == 0
-
   /** The position of the last message. */
   def lastPosition: Long = last
 
@@ -127,7 +125,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   def meanGap: Long = math.max(1L, (last - first) / math.max(1L, fingerprint.messages - 1))
 
   def message(position: Long, message: Array[Byte]): Unit = {
-    if (isEmpty) first = position
+    if (fingerprint.messages == 0) first = position
     last = position
     fingerprint.add(position, message)
     if (message.length > 0) (message(0).toChar: @switch) match {
