@@ -98,7 +98,9 @@ final class AssembledStream(
     earlier: EarlierRelations,
     options: AssemblerOptions
 ) extends TransactionHandler {
-  private val history = new RememberedCommits(options.after)
+
+  /** All commits of the stream. */
+  val history = new RememberedCommits(options.after)
   private val assembler = new TransactionAssembler(options, earlier.state, history, this)
   private val open = mutable.LongMap.empty[Transaction]
 
@@ -118,11 +120,6 @@ final class AssembledStream(
 
   def source: Any = segments.head.source
   def messages: Long = segments.map(_.fingerprint.messages).sum
-
-  /** The commits by their LSNs as unsigned numbers. */
-  def commits: Iterator[CommitList.Entry] = history.iterator
-
-  def numberOfCommits: Long = history.size
 
   /** Returns what the second pass has to know about each segment. */
   def reads: Map[(Any, Long), SegmentRead] = segments

@@ -70,7 +70,7 @@ case class TableChangesExec(
    */
   private def checkSources(found: Seq[AssembledStream], sourceType: DataType)(
       rows: (ChangeFormat, Option[DataType], SQLMetric) => RDD[InternalRow]
-  ): Unit = if (SharedCommits.exist(found.map(_.commits))) {
+  ): Unit = if (SharedCommits.exist(found.map(_.history.iterator))) {
     val fields = format.copy(
       requiredColumns = Nil,
       requiredFields = Seq(ChangeSchema.TABLE, ChangeSchema.COMMIT_VERSION, ChangeSchema.XID),
@@ -171,7 +171,7 @@ abstract class TwoPassExec extends MessagesExec {
     val found = streams.assembled(earlier, assembler)
     warnIfAllIsBefore(found)
     longMetric("numMessages").set(found.map(_.messages).sum)
-    longMetric("numCommits").set(found.map(_.numberOfCommits).sum)
+    longMetric("numCommits").set(found.map(_.history.size).sum)
     longMetric("numOpen").set(found.map(_.state.openTransactions.length.toLong).sum)
     postMetrics("numMessages", "numCommits", "numOpen")
     found
