@@ -119,7 +119,7 @@ final class TransactionAssembler(
       case Tag.BeginPrepare     => beginPrepare(position, row)
       case Tag.Prepare          => prepare(row)
       case Tag.CommitPrepared   => commitPrepared(position, row)
-      case Tag.RollbackPrepared => rollbackPrepared(row)
+      case Tag.RollbackPrepared => decide(row).foreach(handler.drop)
       case Tag.StreamPrepare    => streamPrepare(row)
     }
   }
@@ -276,8 +276,6 @@ final class TransactionAssembler(
         withoutBeginning("COMMIT_PREPARED", position, lsn, Some(row.getLong(XID)), gid)
     }
   }
-
-  private def rollbackPrepared(row: UnsafeRow): Unit = decide(row).foreach(handler.drop)
 
   /** Removes the prepared transaction that a message commits or rolls back. */
   private def decide(row: UnsafeRow): Option[Transaction] = {
