@@ -187,9 +187,8 @@ final class TransactionAssembler(
   private def commit(position: Long, row: UnsafeRow): Unit = {
     val lsn = row.getLong(LSN)
     if (phase == StreamPhase.InTransaction && begun.commitLsn == lsn) {
-      val transaction = begun
+      commit(begun, position, lsn, row.getLong(TIMESTAMP))
       close()
-      commit(transaction, position, lsn, row.getLong(TIMESTAMP))
     } else {
       betweenTransactions()
       withoutBeginning("COMMIT", position, lsn, None, None)
@@ -249,9 +248,8 @@ final class TransactionAssembler(
     val same = phase == StreamPhase.InPrepare &&
       begun.xid == row.getLong(XID) && begun.gid == row.getString(GID)
     if (same) {
-      val transaction = begun
+      keepPrepared(begun)
       close()
-      keepPrepared(transaction)
     } else betweenTransactions()
   }
 
