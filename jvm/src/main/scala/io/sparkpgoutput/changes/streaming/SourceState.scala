@@ -74,12 +74,9 @@ object SourceStateFormat {
     def state(state: => SourceState): SourceState = SourceState(
       lastPosition = option(state.lastPosition)(long),
       commits = long(state.commits),
-      chunks = list(state.chunks)(chunk),
+      chunks = list(state.chunks)(chunk => (long(chunk._1), int(chunk._2))),
       assembler = assembler(state.assembler)
     )
-
-    /** The first position of a transaction, and the number of its chunks. */
-    private def chunk(chunk: => (Long, Int)): (Long, Int) = (long(chunk._1), int(chunk._2))
 
     private def assembler(state: => AssemblerState): AssemblerState = AssemblerState(
       phase = StreamPhase(byte(state.phase.id)),
