@@ -17,56 +17,52 @@ object LsnFunctions {
 
   val format: SqlFunction = function(
     "pg_lsn_format",
-    FunctionDescription(
-      usage = "(lsn) - Returns the text of an LSN, as PostgreSQL's type pg_lsn shows it.",
-      arguments = Seq("lsn - BIGINT: the 64 bits of the LSN; the upper half is negative."),
-      examples = Seq(
-        "_FUNC_(97500059720)" -> Seq("16/B374D848"),
-        "_FUNC_(-1)" -> Seq("FFFFFFFF/FFFFFFFF")
-      ),
-      group = "conversion_funcs"
+    usage = "(lsn) - Returns the text of an LSN, as PostgreSQL's type pg_lsn shows it.",
+    parameter = "lsn - BIGINT: the 64 bits of the LSN; the upper half is negative.",
+    examples = Seq(
+      "_FUNC_(97500059720)" -> Seq("16/B374D848"),
+      "_FUNC_(-1)" -> Seq("FFFFFFFF/FFFFFFFF")
     )
   )(LongType, StringType, "formatLsn")
 
   val parse: SqlFunction = function(
     "pg_lsn_parse",
-    FunctionDescription(
-      usage =
-        """(text) - Returns the 64 bits of an LSN from its text. A text that is not an LSN is an error
+    usage =
+      """(text) - Returns the 64 bits of an LSN from its text. A text that is not an LSN is an error
         |  with the condition PGOUTPUT_INVALID_LSN.""",
-      arguments = Seq(Text),
-      examples = Seq(
-        "_FUNC_('16/B374D848')" -> Seq("97500059720"),
-        "_FUNC_('16/0000001a') = _FUNC_('16/1A')" -> Seq("true")
-      ),
-      note =
-        """Compare LSNs as numbers, not as text: PostgreSQL 19 pads the text with zeros, earlier
-        |versions do not.""",
-      group = "conversion_funcs"
-    )
+    parameter = Text,
+    examples = Seq(
+      "_FUNC_('16/B374D848')" -> Seq("97500059720"),
+      "_FUNC_('16/0000001a') = _FUNC_('16/1A')" -> Seq("true")
+    ),
+    note =
+      """Compare LSNs as numbers, not as text: PostgreSQL 19 pads the text with zeros, earlier
+        |versions do not."""
   )(StringType, LongType, "parseLsn")
 
   val tryParse: SqlFunction = function(
     "try_pg_lsn_parse",
-    FunctionDescription(
-      usage =
-        """(text) - Returns the 64 bits of an LSN from its text, or NULL for a text that is not an
+    usage =
+      """(text) - Returns the 64 bits of an LSN from its text, or NULL for a text that is not an
         |  LSN.""",
-      arguments = Seq(Text),
-      examples = Seq("_FUNC_('0/1A')" -> Seq("26"), "_FUNC_('1A')" -> Seq("NULL")),
-      group = "conversion_funcs"
-    )
+    parameter = Text,
+    examples = Seq("_FUNC_('0/1A')" -> Seq("26"), "_FUNC_('1A')" -> Seq("NULL"))
   )(StringType, LongType, "tryParseLsn")
 
   val all: Seq[SqlFunction] = Seq(format, parse, tryParse)
 
-  private def function(name: String, description: FunctionDescription)(
-      from: DataType,
-      to: DataType,
-      method: String
-  ): SqlFunction = new SqlFunction(name, needed = 1, most = 1, description)(call =>
-    StaticInvoke(LsnFunctions.getClass, to, method, Seq(argument(call, from)), Seq(from))
-  )
+  private def function(
+      name: String,
+      usage: String,
+      parameter: String,
+      examples: Seq[(String, Seq[String])],
+      note: String = ""
+  )(from: DataType, to: DataType, method: String): SqlFunction = {
+    val description = FunctionDescription(usage, Seq(parameter), examples, note, "conversion_funcs")
+    new SqlFunction(name, needed = 1, most = 1, description)(call =>
+      StaticInvoke(LsnFunctions.getClass, to, method, Seq(argument(call, from)), Seq(from))
+    )
+  }
 
   /** Spark does not cast the arguments of table functions, which may contain an INT literal. */
   private def argument(call: CallArguments, wanted: DataType): Expression = {
