@@ -18,25 +18,20 @@ object TableSchema {
    * a query can make the struct in other ways.
    */
   def isComplete(relation: InternalRow): Boolean =
-    !relation.isNullAt(RelationSchema.COLUMNS) && {
-      val columns = relation.getArray(RelationSchema.COLUMNS)
-      (0 until columns.numElements()).forall { index =>
-        !columns.isNullAt(index) &&
-        !columns
-          .getStruct(index, RelationColumnSchema.schema.length)
-          .isNullAt(RelationColumnSchema.NAME)
-      }
-    }
+    !relation.isNullAt(RelationSchema.COLUMNS) && columns(relation).forall(column =>
+      column != null && !column.isNullAt(RelationColumnSchema.NAME)
+    )
+
+  private def columns(relation: InternalRow): Seq[InternalRow] =
+    relation.getArray(RelationSchema.COLUMNS).toSeq[InternalRow](RelationColumnSchema.schema)
 
   /**
    * Finds the columns with their default types. Each comment names the column's type in PostgreSQL.
    *
    * @param relation the struct `relation` of a decoded message
    */
-  def of(relation: InternalRow, types: TypeLookup): StructType = {
-    val columns = relation.getArray(RelationSchema.COLUMNS)
-    StructType(Seq.tabulate(columns.numElements()) { index =>
-      val column = columns.getStruct(index, RelationColumnSchema.schema.length)
+  def of(relation: InternalRow, types: TypeLookup): StructType =
+    StructType(columns(relation).map { column =>
       val modifier = column.getInt(RelationColumnSchema.TYPE_MODIFIER)
       val pgType = types.byOid(column.getLong(RelationColumnSchema.TYPE_ID))
       StructField(
@@ -44,7 +39,6 @@ object TableSchema {
         pgType.sparkType(modifier)
       ).withComment(pgType.describe(modifier))
     })
-  }
 
   /** Formats a schema as DDL. A schema without columns is `STRUCT<>`, because DDL cannot be empty. */
   def ddl(schema: StructType): String =
