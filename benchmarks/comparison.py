@@ -31,13 +31,14 @@ from benchmarks.jobs import (
     postmaster,
 )
 from benchmarks.load import SETTINGS, Table, Writer, make, pgbench, transactions
-from benchmarks.reader import Reader, lag_of, lags_at
+from benchmarks.reader import Reader, commit_lag, commits_of, lag_of, lags_at
 from spark_pgoutput.demo.server import PostgresServer
 
 Figures = dict[str, float]
 
 _SAMPLE_SECONDS = 0.25
 _DRAIN_SECONDS = 300.0
+_LAST_COMMITS_SECONDS = 30.0
 _CHANGES_OF_TRANSACTION = 100
 _log = logging.getLogger(__name__)
 
@@ -176,6 +177,56 @@ def thousand(run: Run) -> Figures:
             }
         shutil.rmtree(job.folder, ignore_errors=True)
     return {f"lag with {many} tables / with 3": lags[many] / lags[3], **figures}
+
+
+def two_hundred(run: Run) -> Figures:
+    """Measure the lag of many tables that each get a change every second, and of one such table.
+
+    The lag of a change ends with the commit of its table in the target.
+    """
+    figures: Figures = {}
+    medians: dict[int, float] = {}
+    many = min(200, run.sizes.tables)
+    for count in (many, 1):
+        tables = [Table(f"t{number}", 1000) for number in range(count)]
+        with PostgresServer(SETTINGS) as server:
+            job = run.job(server, tables, f"job{count}")
+            copy = job.copy()
+            with job.running() as process:
+                writer = Writer(server, tables, changes=1, every=1.0)
+                writer.start()
+                try:
+                    time.sleep(run.sizes.settle)
+                    begin = time.time()
+                    window = Window(job=process, server=postmaster(server))
+                    time.sleep(60 * run.sizes.minutes)
+                    end_of_writes, used = time.time(), window.per_minute()
+                finally:
+                    writer.stop()
+                time.sleep(_LAST_COMMITS_SECONDS)
+        lags: dict[str, list[float]] = {}
+        for table in tables:
+            commits = commits_of(run.kind, job.tables / table.name)
+            lags[table.name] = [
+                commit_lag(commits, write.lsn, write.committed)
+                for write in writer.writes
+                if write.table == table.name and begin <= write.committed < end_of_writes
+            ]
+        shutil.rmtree(job.folder, ignore_errors=True)
+        slowest = max(statistics.median(own) for own in lags.values())
+        medians[count] = statistics.median(lag for own in lags.values() for lag in own)
+        writes = sum(map(len, lags.values())) / count / run.sizes.minutes / 60
+        figures |= {
+            f"lag of {count} tables, median, s": medians[count],
+            f"slowest of {count} tables / median": slowest / medians[count],
+            f"transactions a second in each of {count} tables": writes,
+            **{f"{name}, {count} tables": value for name, value in used.items()},
+            **_taken(f"first copy of {count} tables", copy),
+        }
+    return {
+        f"lag of {many} tables / {many} times that of one": medians[many] / medians[1] / many,
+        **figures,
+    }
 
 
 def keys(run: Run) -> Figures:
@@ -332,10 +383,11 @@ MEASURES: Mapping[str, Callable[[Run], Figures]] = {
     "idle": idle,
     "large": large,
     "keys": keys,
+    "two-hundred": two_hundred,
     "thousand": thousand,
 }
 # These take long, and run only if they are asked for.
-LONG = ("large", "keys", "thousand")
+LONG = ("large", "keys", "two-hundred", "thousand")
 
 
 def compare(

@@ -141,11 +141,24 @@ def transactions(server: PostgresServer) -> int:
 
 
 class Write(NamedTuple):
-    """A transaction: its table, its greatest `written`, and when it was committed."""
+    """A transaction.
+
+    Attributes
+    ----------
+    table : str
+        The table that it changed.
+    written : float
+        Its greatest `written`, in seconds since 1970.
+    committed : float
+        When it was committed, in seconds since 1970.
+    lsn : int
+        An LSN in it. Its commit has a greater one.
+    """
 
     table: str
     written: float
     committed: float
+    lsn: int
 
 
 class Writer(threading.Thread):
@@ -174,9 +187,9 @@ class Writer(threading.Thread):
             begin, number = time.monotonic(), 0
             while not self._done.wait(max(0.0, begin + number * self._every - time.monotonic())):
                 for table in self._tables:
-                    written = self._write(connection, table)
+                    written, lsn = self._write(connection, table)
                     connection.commit()
-                    self.writes.append(Write(table.name, written, time.time()))
+                    self.writes.append(Write(table.name, written, time.time(), lsn))
                 number += 1
 
     def stop(self) -> None:
@@ -184,7 +197,7 @@ class Writer(threading.Thread):
         self._done.set()
         self.join()
 
-    def _write(self, connection: psycopg.Connection, table: Table) -> float:
+    def _write(self, connection: psycopg.Connection, table: Table) -> tuple[float, int]:
         updates = self._changes // 2
         deletes = self._changes // 5
         inserts = self._changes - updates - deletes
@@ -194,7 +207,6 @@ class Writer(threading.Thread):
         if updates:
             connection.execute(table.update(table.some(updates)).encode())
         # The last statement has the greatest time.
-        rows = connection.execute(
-            f"{table.insert(ids)} RETURNING extract(epoch FROM written)".encode()
-        ).fetchall()
-        return max(float(row[0]) for row in rows)
+        returned = "extract(epoch FROM written), pg_current_wal_insert_lsn() - '0/0'"
+        rows = connection.execute(f"{table.insert(ids)} RETURNING {returned}".encode()).fetchall()
+        return max(float(row[0]) for row in rows), max(int(row[1]) for row in rows)

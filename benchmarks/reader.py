@@ -2,10 +2,14 @@
 
 The reader is DuckDB, which has code of its own for Delta and for Iceberg. It asks a table only if
 the table has a new version, and only for rows that are newer than what it has seen.
+
+No reader looks at hundreds of tables each second on a machine that also has the server and the job.
+For these, `commits_of` reads when the table got which changes from the log of the table.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tempfile
@@ -112,6 +116,48 @@ def lag_of(seen: Sequence[Seen], written: float, committed: float) -> float:
     """Return how long after its commit the reader saw a change; infinity if it has not seen it."""
     # Seconds since 1970 have less than a microsecond of rounding.
     times = (look.time for look in seen if look.written > written - 1e-5)
+    return max(0.0, next(times, math.inf) - committed)
+
+
+class Commit(NamedTuple):
+    """A commit of a job to a table.
+
+    Attributes
+    ----------
+    time : float
+        When it was made, in seconds since 1970. In Iceberg, it ends tens of milliseconds later.
+    mark : int
+        The table has all transactions whose commits have a lower LSN.
+    """
+
+    time: float
+    mark: int
+
+
+def commits_of(kind: str, table: Path) -> list[Commit]:
+    """Return the commits with a mark that the folder of a table has, in their order."""
+    own = "spark-pgoutput-"
+    if kind == "delta":
+        found = []
+        for file in sorted((table / "_delta_log").glob("*.json")):
+            actions = map(json.loads, file.read_text().splitlines())
+            for txn in (action["txn"] for action in actions if "txn" in action):
+                if txn["appId"].startswith(own):
+                    found.append(Commit(file.stat().st_mtime, txn["version"]))
+        return found
+    files = (table / "metadata").glob("v*.metadata.json")
+    newest = max(files, key=lambda file: int(file.name.split(".")[0][1:]))
+    return [
+        Commit(snapshot["timestamp-ms"] / 1000, int(value))
+        for snapshot in json.loads(newest.read_text())["snapshots"]
+        for name, value in snapshot["summary"].items()
+        if name.startswith(own)
+    ]
+
+
+def commit_lag(commits: Sequence[Commit], lsn: int, committed: float) -> float:
+    """Return how long after its commit at the server the table got a change; infinity if never."""
+    times = (commit.time for commit in commits if commit.mark > lsn)
     return max(0.0, next(times, math.inf) - committed)
 
 

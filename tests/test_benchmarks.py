@@ -31,7 +31,7 @@ from benchmarks.queries import (
     SHUFFLED_CHANGES,
     TABLE_CHANGES,
 )
-from benchmarks.reader import Seen, lag_of, lags_at
+from benchmarks.reader import Commit, Seen, commit_lag, lag_of, lags_at
 from benchmarks.report import report
 from benchmarks.results import Measurement, Results
 from support.servers import wait_until
@@ -223,6 +223,13 @@ def test_lag_of_a_change_ends_with_the_version_that_has_it() -> None:
     assert lag_of(seen, 9.5, 9.6) == pytest.approx(0.4)
     assert lag_of(seen, 9.6, 9.7) == pytest.approx(2.3)
     assert lag_of(seen, 13.0, 13.1) == math.inf
+
+
+def test_lag_of_a_change_ends_with_the_commit_whose_mark_is_above_it() -> None:
+    commits = [Commit(10.0, 500), Commit(12.0, 700)]
+    assert commit_lag(commits, 499, 9.6) == pytest.approx(0.4)
+    assert commit_lag(commits, 500, 9.7) == pytest.approx(2.3)
+    assert commit_lag(commits, 700, 11.9) == math.inf
 
 
 def test_comparison_shows_medians_of_rounds_and_their_ratio() -> None:
