@@ -152,7 +152,9 @@ object PgRange {
  *
  * @see `multirange_out`, `multirange_send`
  */
-final class PgMultirange(name: String, range: PgType) extends PgType(name) {
+final class PgMultirange(name: String, subtype: PgType) extends PgType(name) {
+  private val range = new PgRange(name.replace("multirange", "range"), subtype)
+
   override def printer(options: ConversionOptions): Printer = {
     val printer = range.printer(options)
     Printer.of(name) { (reader, out) =>
