@@ -25,8 +25,6 @@ abstract class PgType(val name: String) {
   /** Returns whether PostgreSQL or an option says which type this is. */
   def isKnown: Boolean = true
 
-  def isArray: Boolean = false
-
   /** The Spark type that values have unless the user asks for another one. */
   def sparkType(modifier: Int): DataType = StringType
 

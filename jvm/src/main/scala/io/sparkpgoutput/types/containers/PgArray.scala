@@ -14,8 +14,6 @@ import io.sparkpgoutput.types._
  * @param elementOid 0 if it is not known
  */
 final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${element.name}[]") {
-  override def isArray: Boolean = true
-
   override def describe(modifier: Int): String = s"${element.describe(modifier)}[]"
 
   override def sparkType(modifier: Int): DataType = ArrayType(element.sparkType(modifier))

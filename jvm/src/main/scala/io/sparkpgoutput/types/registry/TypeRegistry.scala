@@ -61,7 +61,7 @@ final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) exten
   /** The type that a declaration means; None if it is not valid. */
   def declared(declaration: String): Option[PgType] = declaration.split(":", 2) match {
     case Array("array", element) =>
-      declared(element).filterNot(_.isArray).map(new PgArray(_, 0))
+      declared(element).filterNot(_.isInstanceOf[PgArray]).map(new PgArray(_, 0))
     case Array("range", subtype)      => declared(subtype).map(new PgRange("range", _))
     case Array("multirange", subtype) => declared(subtype).map(new PgMultirange("multirange", _))
     case Array("composite")           => Some(new PgComposite(this))

@@ -18,7 +18,7 @@ object ComposedCells {
       text: String
   ) {
     def targets: Seq[DataType] =
-      if (pgType.isArray) Seq(target, StringType, VariantType)
+      if (pgType.isInstanceOf[PgArray]) Seq(target, StringType, VariantType)
       else Seq(target, StringType)
 
     override def toString: String = s"$declaration $text"
