@@ -85,6 +85,12 @@ final class BinaryReader(typeName: String) {
     value
   }
 
+  /** Skips the next part, which its size precedes, up to `position`. Returns where it begins; -1 if it is NULL. */
+  def part(): Int = {
+    val size = int32()
+    if (size == -1) -1 else take(size)
+  }
+
   /** Prints the next part, which its size precedes. */
   def print(printer: Printer, out: TextBuffer): Unit = {
     val from = take(int32())

@@ -259,14 +259,11 @@ final class BinaryArrayElements(typeName: String, element: Long) extends ArrayEl
   }
 
   override def next(): Boolean = {
-    val size = reader.int32()
-    if (size != -1) {
-      from = reader.take(size)
-      to = from + size
-    }
+    from = reader.part()
+    to = reader.position
     left -= 1
     if (left == 0) reader.finish()
-    size != -1
+    from != -1
   }
 
   override def convert(conversion: Conversion, out: ValueWriter): Unit =

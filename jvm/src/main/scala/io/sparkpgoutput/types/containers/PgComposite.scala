@@ -44,11 +44,10 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
       out.add('(')
       out.list(fields, ',') {
         val oid = reader.uint32()
-        val size = reader.int32()
-        if (size != -1) {
-          val at = reader.take(size)
+        val at = reader.part()
+        if (at != -1) {
           text.clear()
-          printers.getOrElse(oid, newPrinter(oid)).print(reader.bytes, at, at + size, text)
+          printers.getOrElse(oid, newPrinter(oid)).print(reader.bytes, at, reader.position, text)
           out.quotedIfNeeded(text, special, escape = '"')
         }
       }
@@ -94,12 +93,9 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
       var ordinal = 0
       while (ordinal < fields) {
         val oid = reader.uint32()
-        val size = reader.int32()
-        if (size == -1) slots(ordinal).setNull()
-        else {
-          val at = reader.take(size)
-          binaryField(ordinal, oid).fromBinary(bytes, at, at + size, slots(ordinal))
-        }
+        val at = reader.part()
+        if (at == -1) slots(ordinal).setNull()
+        else binaryField(ordinal, oid).fromBinary(bytes, at, reader.position, slots(ordinal))
         ordinal += 1
       }
       reader.finish()

@@ -65,12 +65,9 @@ final private class HstoreConversion(encoding: TextEncoding) extends Conversion 
     var index = 0
     while (index < count) {
       binary.print(text, pairs.keys.text)
-      val size = binary.int32()
-      if (size != -1) {
-        val at = binary.take(size)
-        text.print(bytes, at, at + size, pairs.values.text)
-      }
-      pairs.addPair(valueIsNull = size == -1)
+      val at = binary.part()
+      if (at != -1) text.print(bytes, at, binary.position, pairs.values.text)
+      pairs.addPair(valueIsNull = at == -1)
       index += 1
     }
     binary.finish()
