@@ -155,6 +155,17 @@ final class TextBuffer {
     number(value)
   }
 
+  /** Appends a number in units of 10^-scale, with all its digits after the point. */
+  def decimal(unscaled: Long, scale: Int): Unit = {
+    val one = PowersOfTen(scale)
+    if (unscaled < 0 && unscaled / one == 0) add('-')
+    number(unscaled / one)
+    if (scale > 0) {
+      add('.')
+      padded((unscaled % one).abs, scale)
+    }
+  }
+
   /** Appends items, each of which `item` appends, with a separator between them. */
   def list(count: Int, separator: Char)(item: => Unit): Unit = {
     var index = 0

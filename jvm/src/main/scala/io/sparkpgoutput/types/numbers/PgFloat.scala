@@ -284,7 +284,7 @@ object ShortestDecimal {
     val size = PowersOfTen.digits(digits)
     val scientific = exponent + size - 1 // the exponent if one digit is before the point
     if (scientific < -4 || scientific >= plainBelow) {
-      pointed(digits, size - 1, out)
+      out.decimal(digits, size - 1)
       out.add('e')
       out.add(if (scientific < 0) '-' else '+')
       out.padded(math.abs(scientific).toLong, 2)
@@ -292,16 +292,7 @@ object ShortestDecimal {
       out.add("0.")
       out.padded(digits, -exponent)
     } else if (exponent >= 0) out.number(digits * PowersOfTen(exponent))
-    else pointed(digits, -exponent, out)
-  }
-
-  /** Prints digits with so many of them after the point. */
-  private def pointed(digits: Long, scale: Int, out: TextBuffer): Unit = {
-    out.number(digits / PowersOfTen(scale))
-    if (scale > 0) {
-      out.add('.')
-      out.padded(digits % PowersOfTen(scale), scale)
-    }
+    else out.decimal(digits, -exponent)
   }
 
   /** Multiplies by the table's 10^-k and rounds to odd: the lowest bit stands for all below it. */

@@ -53,15 +53,7 @@ object PgMoney extends PgType("money") {
       number.set(value < 0, if (value < 0) -value else value, -scale)
     }
 
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      val value = int64(bytes, from, to)
-      val divisor = PowersOfTen(scale)
-      if (value < 0 && value / divisor == 0) out.add('-')
-      out.number(value / divisor)
-      if (scale > 0) {
-        out.add('.')
-        out.padded((value % divisor).abs, scale)
-      }
-    }
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
+      out.decimal(int64(bytes, from, to), scale)
   }
 }
