@@ -46,13 +46,13 @@ final class DecimalNumber {
 
   /** Appends a digit, whose power of ten is one below that of the last digit. */
   def append(digit: Int): Unit =
-    if (PowersOfTen.hasDigits(significand, DecimalNumber.MostDigits - 1)) {
+    if (PowersOfTen.hasDigits(significand, PowersOfTen.Greatest - 1)) {
       significand = significand * 10 + digit
       exponent -= 1
     } else {
       following += 1
       if (digit != 0) {
-        if (following <= DecimalNumber.MostDigits) {
+        if (following <= PowersOfTen.Greatest) {
           tail = tail * PowersOfTen(following - more) + digit
         }
         more = following
@@ -105,12 +105,6 @@ final class DecimalNumber {
       }
       math.max(0, digits)
     }
-}
-
-object DecimalNumber {
-
-  /** The digits of a full significand. */
-  final val MostDigits = 19
 }
 
 /** Reads the values of a type as decimal numbers, and prints binary ones with all their digits. */

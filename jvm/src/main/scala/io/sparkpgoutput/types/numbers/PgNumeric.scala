@@ -61,7 +61,7 @@ object NumericBinary extends DecimalReader {
   final private val MostScale = 0x3fff
 
   /** A number with so many decimal digits has room for one more digit in base 10000. */
-  final private val Room = DecimalNumber.MostDigits - 4
+  final private val Room = PowersOfTen.Greatest - 4
 
   private val decimal = new DecimalText(Name)
 
