@@ -9,12 +9,9 @@ import io.sparkpgoutput.protocol.BigEndian
 import io.sparkpgoutput.types._
 
 /** float4 and float8. A float4 that is read as DOUBLE stays the same number. */
-final class PgFloat private (
-    name: String,
-    format: IeeeFormat,
-    default: DataType
-) extends PgType(name) {
+final class PgFloat private (name: String, default: DataType) extends PgType(name) {
   private val isFloat4 = default == FloatType
+  private val format = if (isFloat4) IeeeFormat.Binary32 else IeeeFormat.Binary64
 
   override def sparkType(modifier: Int): DataType = default
 
@@ -49,8 +46,8 @@ final class PgFloat private (
 }
 
 object PgFloat {
-  val Float4 = new PgFloat("float4", IeeeFormat.Binary32, FloatType)
-  val Float8 = new PgFloat("float8", IeeeFormat.Binary64, DoubleType)
+  val Float4 = new PgFloat("float4", FloatType)
+  val Float8 = new PgFloat("float8", DoubleType)
 }
 
 /**
