@@ -28,25 +28,29 @@ abstract class Conversion {
     else fromBinary(cells.bytes, cells.from, cells.to, out)
 }
 
+/** Reads a binary value by way of its text: it prints the value as the server does. */
+abstract class PrintedConversion(printer: Printer) extends Conversion {
+  private val text = new TextBuffer
+
+  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    text.clear()
+    printer.print(bytes, from, to, text)
+    fromText(text.bytes, 0, text.size, out)
+  }
+}
+
 /**
- * Reads values as STRING. It copies text, and prints binary values as the server does.
+ * Reads values as STRING. It copies text, and prints binary values.
  *
  * @param length the most characters that a text can have
  */
-final class StringConversion(printer: Printer, length: Int = Int.MaxValue) extends Conversion {
-  private val text = new TextBuffer
-
+final class StringConversion(printer: Printer, length: Int = Int.MaxValue)
+    extends PrintedConversion(printer) {
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     // A character has one byte at least. Each of its other bytes begins with the bits 10.
     if (to - from > length && (from until to).count(at => (bytes(at) & 0xc0) != 0x80) > length)
       throw new InvalidValue(s"has more than $length characters", "use STRING")
     out.write(bytes, from, to - from)
-  }
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    text.clear()
-    printer.print(bytes, from, to, text)
-    fromText(text.bytes, 0, text.size, out)
   }
 }
 

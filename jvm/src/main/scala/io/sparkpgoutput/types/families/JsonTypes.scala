@@ -58,15 +58,7 @@ final class VersionedText(typeName: String, encoding: TextEncoding) extends Prin
  * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. If a json
  * has a key twice, the last value counts, as in jsonb.
  */
-final class JsonConversion(typeName: String, printer: Printer) extends Conversion {
-  private val json = new TextBuffer
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    json.clear()
-    printer.print(bytes, from, to, json)
-    fromText(json.bytes, 0, json.size, out)
-  }
-
+final class JsonConversion(typeName: String, printer: Printer) extends PrintedConversion(printer) {
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     // From a string, because Jackson would guess the encoding of bytes.
     val text = new String(bytes, from, to - from, StandardCharsets.UTF_8)
