@@ -15,7 +15,15 @@ import io.sparkpgoutput.types._
  * @see `EncodeDateOnly` and `EncodeDateTime` of PostgreSQL's `datetime.c`
  */
 final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "DateStyle", "ISO") {
-  import DateTimeText._
+
+  /** The days from 0000-03-01 to 2000-01-01. */
+  final private val EpochFromMarch = 730425
+
+  /** `MAX_TZDISP_HOUR` */
+  final private val MostHours = 15
+
+  /** The days that fit in a Long of microseconds, minus one, because an offset can add a day. */
+  final private val MostDays = Long.MaxValue / MICROS_PER_DAY - 1
 
   /** Days since 2000-01-01, or an [[InfiniteValue]]. */
   def date(bytes: Array[Byte], from: Int, to: Int): Long = {
@@ -139,18 +147,6 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
   }
 }
 
-private object DateTimeText {
-
-  /** The days from 0000-03-01 to 2000-01-01. */
-  private val EpochFromMarch = 730425
-
-  /** `MAX_TZDISP_HOUR` */
-  private val MostHours = 15
-
-  /** The days that fit in a Long of microseconds, minus one, because an offset can add a day. */
-  private val MostDays = Long.MaxValue / MICROS_PER_DAY - 1
-}
-
 /**
  * Goes through the text of a date, a timestamp or an interval, part by part. It never looks at a
  * byte beyond the text.
@@ -204,8 +200,11 @@ abstract class DateTimeCursor(typeName: String, setting: String, style: String) 
       at += 1
       val from = at
       val value = digits(1, 6).toInt
-      value * DateTimeCursor.FractionUnits(at - from)
+      value * fractionUnits(at - from)
     }
+
+  /** The microseconds in the last digit of a fraction of so many digits. */
+  private val fractionUnits = Array(1000000, 100000, 10000, 1000, 100, 10, 1)
 
   /** Reads the number in the next digits: at least `least` and at most `most` of them. */
   protected def digits(least: Int, most: Int): Long = {
@@ -227,12 +226,6 @@ abstract class DateTimeCursor(typeName: String, setting: String, style: String) 
     s"set $setting to $style for the server, the database or the role that sends the messages, or " +
       "use STRING"
   )
-}
-
-private object DateTimeCursor {
-
-  /** The microseconds in the last digit of a fraction of so many digits. */
-  private val FractionUnits = Array(1000000, 100000, 10000, 1000, 100, 10, 1)
 }
 
 /**

@@ -67,7 +67,11 @@ final class Interval {
  * hours.
  */
 final class IntervalConversion(target: DataType, infinity: InfinityMode) extends Conversion {
-  import IntervalConversion._
+  private val YearMonth = YearMonthIntervalType()
+  private val DayTime = DayTimeIntervalType()
+
+  /** One more than the days that fit in a Long of microseconds. */
+  final private val MostDays = Long.MaxValue / MICROS_PER_DAY + 1
 
   private val interval = new Interval
   private val text = new IntervalText(interval)
@@ -135,14 +139,6 @@ final class IntervalConversion(target: DataType, infinity: InfinityMode) extends
     throw new InvalidValue(problem, s"use $remedy")
 }
 
-private object IntervalConversion {
-  private val YearMonth = YearMonthIntervalType()
-  private val DayTime = DayTimeIntervalType()
-
-  /** One more than the days that fit in a Long of microseconds. */
-  private val MostDays = Long.MaxValue / MICROS_PER_DAY + 1
-}
-
 /**
  * Reads intervals as servers print them with IntervalStyle postgres: `1 year -2 mons +3 days
  * 04:05:06.789`, where each part has its own sign. It refuses the text of other styles, unless that
@@ -153,7 +149,12 @@ private object IntervalConversion {
  */
 final class IntervalText(interval: Interval)
     extends DateTimeCursor(PgInterval.name, "IntervalStyle", "postgres") {
-  import IntervalText._
+  final private val Year = 0
+  final private val Month = 1
+  final private val Day = 2
+  final private val Time = 3
+  private val unitNames = Array("year", "mon", "day")
+  final private val MostHours = Long.MaxValue / MICROS_PER_HOUR
 
   /** The unit that was read last. Each unit must be smaller than the previous one. */
   private var last = -1
@@ -224,21 +225,10 @@ final class IntervalText(interval: Interval)
     while (at < end && bytes(at) != ' ') at += 1
     val to = if (at > from && bytes(at - 1) == 's') at - 1 else at
     var unit = 0
-    while (unit < UnitNames.length && !Ascii.equal(bytes, from, to, UnitNames(unit))) unit += 1
-    if (unit == UnitNames.length) throw malformed
+    while (unit < unitNames.length && !Ascii.equal(bytes, from, to, unitNames(unit))) unit += 1
+    if (unit == unitNames.length) throw malformed
     unit
   }
-}
-
-private object IntervalText {
-  final private val Year = 0
-  final private val Month = 1
-  final private val Day = 2
-  final private val Time = 3
-
-  private val UnitNames = Array("year", "mon", "day")
-
-  private val MostHours = Long.MaxValue / MICROS_PER_HOUR
 }
 
 /**
