@@ -105,7 +105,7 @@ object JsonConversion {
  * question mark, and this parser refuses it.
  */
 final private class ExactJsonParser(parser: JsonParser) extends JsonParserDelegate(parser) {
-  import ExactJsonParser._
+  final private val MostDigits = 38
 
   override def getText: String = {
     val text = delegate.getText
@@ -115,10 +115,6 @@ final private class ExactJsonParser(parser: JsonParser) extends JsonParserDelega
   }
 
   override def currentName: String = wellFormed(delegate.currentName)
-}
-
-private object ExactJsonParser {
-  private val MostDigits = 38
 
   /** Returns whether the builder keeps a number: it has at most 38 digits and no exponent. */
   private def isPlain(number: String): Boolean =
