@@ -23,14 +23,20 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
       // The elements of any array in PostgreSQL can be NULL.
-      case array: ArrayType if PgArray.innermost(array).containsNull =>
+      case array: ArrayType if innermost(array).containsNull =>
         element
-          .to(PgArray.innermost(array).elementType, options)
+          .to(innermost(array).elementType, options)
           .map(new ArrayConversion(array, _, options.isOfKey))
       case VariantType if element.isKnown =>
         Some(new ArrayVariant(element.variantValue(options)))
       case _ => None
     }
+
+  /** Returns the innermost of nested arrays. */
+  private def innermost(array: ArrayType): ArrayType = array.elementType match {
+    case nested: ArrayType => innermost(nested)
+    case _                 => array
+  }
 
   override def printer(options: ConversionOptions): Printer =
     new ArrayPrinter(element.printer(options))
@@ -198,14 +204,5 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
       if (Ascii.isNull(text.bytes, 0, text.size)) out.quoted(text.bytes, 0, text.size, '"', '\\')
       else out.quotedIfNeeded(text, special, escape = '\\')
     }
-  }
-}
-
-object PgArray {
-
-  /** Returns the innermost of nested arrays. */
-  private def innermost(array: ArrayType): ArrayType = array.elementType match {
-    case nested: ArrayType => innermost(nested)
-    case _                 => array
   }
 }
