@@ -103,6 +103,11 @@ final class BinaryReader(typeName: String) {
 
 /** A growing text in UTF-8. An instance holds one value after another. */
 final class TextBuffer {
+  final private val HexDigits = "0123456789abcdef"
+
+  /** The greatest size of an array. A longer text fails with an IndexOutOfBoundsException. */
+  final private val Most = Int.MaxValue - 15L
+
   private var buffer = new Array[Byte](64)
   private var used = 0
 
@@ -177,7 +182,7 @@ final class TextBuffer {
   }
 
   /** Appends the four lowest bits as a hexadecimal digit in lower case. */
-  def hexDigit(value: Int): Unit = add(TextBuffer.HexDigits.charAt(value & 15))
+  def hexDigit(value: Int): Unit = add(HexDigits.charAt(value & 15))
 
   /** Appends text between quotes. `escape` precedes each quote in it, a backslash each backslash. */
   def quoted(utf8: Array[Byte], from: Int, to: Int, quote: Char, escape: Char): Unit = {
@@ -223,8 +228,8 @@ final class TextBuffer {
     reserve(2 * (to - from))
     var at = from
     while (at < to) {
-      buffer(used) = TextBuffer.HexDigits.charAt((bytes(at) >> 4) & 15).toByte
-      buffer(used + 1) = TextBuffer.HexDigits.charAt(bytes(at) & 15).toByte
+      buffer(used) = HexDigits.charAt((bytes(at) >> 4) & 15).toByte
+      buffer(used + 1) = HexDigits.charAt(bytes(at) & 15).toByte
       used += 2
       at += 1
     }
@@ -235,13 +240,6 @@ final class TextBuffer {
   private def reserve(size: Int): Unit =
     if (size > buffer.length - used) {
       val wanted = math.max(2L * buffer.length, used.toLong + size)
-      buffer = Arrays.copyOf(buffer, math.min(wanted, TextBuffer.Most).toInt)
+      buffer = Arrays.copyOf(buffer, math.min(wanted, Most).toInt)
     }
-}
-
-private object TextBuffer {
-  final private val HexDigits = "0123456789abcdef"
-
-  /** The greatest size of an array. A longer text fails with an IndexOutOfBoundsException. */
-  private val Most = Int.MaxValue - 15L
 }
