@@ -182,9 +182,13 @@ private[connection] object SessionSetup {
 final class KeepAliveSockets extends SocketFactory {
   private val default = SocketFactory.getDefault
 
+  /** The seconds of silence, the seconds between two probes, and the probes. */
+  private val options: Map[SocketOption[Integer], Integer] =
+    Map(TCP_KEEPIDLE -> 60, TCP_KEEPINTERVAL -> 10, TCP_KEEPCOUNT -> 6)
+
   override def createSocket(): Socket = {
     val socket = default.createSocket()
-    KeepAliveSockets.Options.foreach { case (option, value) =>
+    options.foreach { case (option, value) =>
       if (socket.supportedOptions.contains(option)) socket.setOption(option, value)
     }
     socket
@@ -201,11 +205,4 @@ final class KeepAliveSockets extends SocketFactory {
       local: InetAddress,
       localPort: Int
   ): Socket = default.createSocket(host, port, local, localPort)
-}
-
-private object KeepAliveSockets {
-
-  /** The seconds of silence, the seconds between two probes, and the probes. */
-  private val Options: Map[SocketOption[Integer], Integer] =
-    Map(TCP_KEEPIDLE -> 60, TCP_KEEPINTERVAL -> 10, TCP_KEEPCOUNT -> 6)
 }
