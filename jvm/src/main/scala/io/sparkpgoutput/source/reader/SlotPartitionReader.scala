@@ -90,7 +90,12 @@ abstract class TransactionReader extends PartitionReader[InternalRow] {
 final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[String])
     extends TransactionReader
     with Logging {
-  import SlotPartitionReader._
+
+  /**
+   * The number of sessions in a row that can be lost before one of them gives a new message. One
+   * more loss is an error.
+   */
+  final private val MaxLosses = 3
 
   private var kept = SlotSessions.take(read)
   private val passed = new Passed
@@ -176,15 +181,6 @@ final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[
     isDone = true
     SlotSessions.discard(kept)
   }
-}
-
-private object SlotPartitionReader {
-
-  /**
-   * The number of sessions in a row that can be lost before one of them gives a new message. One
-   * more loss is an error.
-   */
-  final private val MaxLosses = 3
 
   /** This executor, in the form of Spark's `ExecutorCacheTaskLocation`. */
   private def here: String = {
