@@ -34,6 +34,8 @@ object PgInterval extends PgType("interval") {
  * An instance holds one value after another.
  */
 final class Interval {
+  private val reader = new BinaryReader(PgInterval.name)
+
   var months = 0L
   var days = 0L
   var micros = 0L
@@ -51,7 +53,8 @@ final class Interval {
   }
 
   /** Reads the binary value: int64 microseconds, int32 days, int32 months (`interval_send`). */
-  def read(reader: BinaryReader): Unit = {
+  def read(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    reader.start(bytes, from, to)
     micros = reader.int64()
     days = reader.int32().toLong
     months = reader.int32().toLong
@@ -75,7 +78,6 @@ final class IntervalConversion(target: DataType, infinity: InfinityMode) extends
 
   private val interval = new Interval
   private val text = new IntervalText(interval)
-  private val binary = new BinaryReader(PgInterval.name)
 
   /** Spark's value has months. If not, it has microseconds. */
   private val hasMonths = target.isInstanceOf[YearMonthIntervalType]
@@ -94,8 +96,7 @@ final class IntervalConversion(target: DataType, infinity: InfinityMode) extends
   }
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    binary.start(bytes, from, to)
-    interval.read(binary)
+    interval.read(bytes, from, to)
     write(out)
   }
 
@@ -237,15 +238,13 @@ final class IntervalText(interval: Interval)
  * @see `EncodeInterval`, `AddPostgresIntPart` of PostgreSQL's `datetime.c`
  */
 final class IntervalPrinter extends Printer {
-  private val reader = new BinaryReader(PgInterval.name)
   private val interval = new Interval
 
   /** Whether the last part was negative: then a positive part needs a sign. */
   private var afterNegative = false
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-    reader.start(bytes, from, to)
-    interval.read(reader)
+    interval.read(bytes, from, to)
     if (!InfiniteValue.print(interval.infinite, out)) {
       val start = out.size
       afterNegative = false

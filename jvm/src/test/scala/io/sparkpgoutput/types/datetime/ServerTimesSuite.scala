@@ -15,7 +15,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.types.registry.BuiltInTypes
 import io.sparkpgoutput.types.{
-  BinaryReader,
   ConversionOptions,
   ConversionTests,
   InfinityMode,
@@ -90,9 +89,7 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
       val (byText, byBinary) = (new Interval, new Interval)
       val bytes = row.text.getBytes
       new IntervalText(byText).read(bytes, 0, bytes.length)
-      val reader = new BinaryReader("interval")
-      reader.start(row.binary, 0, row.binary.length)
-      byBinary.read(reader)
+      byBinary.read(row.binary, 0, row.binary.length)
       val parts = Seq(byText, byBinary).map(value => (value.months, value.days, value.micros))
       assert(parts.distinct.size == 1, row)
     }
