@@ -74,7 +74,11 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
     end = to
     val bounds = readBounds()
     val elements = at
-    measure()
+    // The whole text is read once to find the dimensions and their sizes.
+    dimensions = depthOfFirst()
+    Arrays.fill(sizes, -1)
+    if (dimensions > 0) measure(0)
+    if (at != end) throw malformed
     if (bounds > 0) checkBounds(bounds)
     at = elements
   }
@@ -169,14 +173,6 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
       upperBounds(dimension).toLong - lowerBounds(dimension) + 1 == sizes(dimension)
     }
     if (!fit) throw malformed
-  }
-
-  /** Reads the whole text once to find the dimensions and their sizes. */
-  private def measure(): Unit = {
-    dimensions = depthOfFirst()
-    Arrays.fill(sizes, -1)
-    if (dimensions > 0) measure(0)
-    if (at != end) throw malformed
   }
 
   /** Counts the braces before the first element. The result is 0 for `{}`, which this skips. */
