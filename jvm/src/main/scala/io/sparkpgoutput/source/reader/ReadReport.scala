@@ -4,7 +4,6 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.connector.metric.{CustomSumMetric, CustomTaskMetric}
-import org.apache.spark.util.CollectionAccumulator
 
 /**
  * The report of a task to the driver about a batch.
@@ -15,38 +14,22 @@ import org.apache.spark.util.CollectionAccumulator
  *   none; then [[ReadReports]] keeps that of an earlier batch.
  * @param location the executor that keeps the session, as a preferred location of Spark
  */
-final case class ReadReport(end: Long, rows: Long, lastCommit: Long, location: Option[String]) {
-
-  /** The report as a text, which [[ReadReport.of]] reads. */
-  def text: String = s"$end $rows $lastCommit ${location.getOrElse("")}"
-}
-
-object ReadReport {
-  def of(text: String): ReadReport = {
-    val Array(end, rows, lastCommit, location) = text.split(" ", 4)
-    ReadReport(
-      end.toLong,
-      rows.toLong,
-      lastCommit.toLong,
-      Option.when(location.nonEmpty)(location)
-    )
-  }
-}
+final case class ReadReport(end: Long, rows: Long, lastCommit: Long, location: Option[String])
 
 /**
- * Brings the last report to the driver, as a text: Spark reads the results of tasks with a class loader
- * that lacks a JAR that was added to a running session.
+ * Brings the last report to the driver, as a tuple of its fields: Spark reads the results of tasks with a class
+ * loader that lacks a JAR that was added to a running session.
  */
 final class ReadReports(context: SparkContext) {
   private var report = ReadReport(0, 0, 0, None)
 
   /** What a task adds its reports to. */
-  val accumulator: CollectionAccumulator[String] = context.collectionAccumulator[String]
+  val accumulator = context.collectionAccumulator[(Long, Long, Long, Option[String])]
 
   /** The last report. */
   def last: ReadReport = {
-    accumulator.value.asScala.lastOption.foreach { text =>
-      val newest = ReadReport.of(text)
+    accumulator.value.asScala.lastOption.foreach { fields =>
+      val newest = ReadReport.tupled(fields)
       report =
         if (newest.lastCommit == 0) newest.copy(lastCommit = report.lastCommit) else newest
       accumulator.reset()

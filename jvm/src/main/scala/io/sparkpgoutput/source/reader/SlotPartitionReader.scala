@@ -22,8 +22,9 @@ final case class SlotPartition(read: BatchRead, location: Option[String]) extend
 }
 
 /** Makes the reader of a batch's partition on an executor. */
-final case class SlotReaderFactory(reports: CollectionAccumulator[String])
-    extends PartitionReaderFactory {
+final case class SlotReaderFactory(
+    reports: CollectionAccumulator[(Long, Long, Long, Option[String])]
+) extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
     new SlotPartitionReader(partition.asInstanceOf[SlotPartition].read, reports)
 }
@@ -87,8 +88,10 @@ abstract class TransactionReader extends PartitionReader[InternalRow] {
  * while the catalog changed, PostgreSQL can send it differently. So the checksum of the earlier messages must
  * be the same. If it is not, the task fails, and Spark reads the batch again from its start.
  */
-final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[String])
-    extends TransactionReader
+final class SlotPartitionReader(
+    read: BatchRead,
+    reports: CollectionAccumulator[(Long, Long, Long, Option[String])]
+) extends TransactionReader
     with Logging {
 
   /**
@@ -173,7 +176,7 @@ final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[
     isDone = true
     kept.position = read.end
     SlotSessions.park(kept)
-    reports.add(ReadReport(read.end, count, lastCommit, Some(here)).text)
+    reports.add((read.end, count, lastCommit, Some(here)))
   }
 
   /** Ends the session if the batch was not read to its end, because it is in a transaction then. */
