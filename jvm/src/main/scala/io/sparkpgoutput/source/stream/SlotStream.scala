@@ -18,7 +18,7 @@ import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
-import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
+import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotPartitionReader}
 import io.sparkpgoutput.source.session.{BatchRead, SessionEnd}
 import io.sparkpgoutput.source.slot._
 
@@ -172,8 +172,10 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   private def settings = options.session(start.source.id, run)
 
-  override def createReaderFactory(): PartitionReaderFactory =
-    SlotReaderFactory(reports.accumulator)
+  override def createReaderFactory(): PartitionReaderFactory = {
+    val accumulator = reports.accumulator // the stream is not serializable
+    partition => new SlotPartitionReader(partition.asInstanceOf[SlotPartition].read, accumulator)
+  }
 
   override def commit(end: Offset): Unit = committed = Lsn.max(committed, lsn(end))
 
