@@ -34,6 +34,9 @@ abstract class PgType(val name: String) {
   /** Prints binary values. */
   def printer(options: ConversionOptions): Printer
 
+  /** The text or the bytes are not a value of this type. */
+  final protected def malformed: InvalidValue = InvalidValue.malformed(name)
+
   /** Reads a binary value of eight bytes. */
   final protected def int64(bytes: Array[Byte], from: Int, to: Int): Long = {
     InvalidValue.requireSize(name, to - from, 8)

@@ -67,7 +67,7 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
     private val slots = new StructWriter(struct)
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      if (from >= to || bytes(from) != '(') throw InvalidValue.malformed(name)
+      if (from >= to || bytes(from) != '(') throw malformed
       slots.open(out)
       var at = from
       var ordinal = 0
@@ -81,7 +81,7 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
           ordinal += 1
         } while (bytes(at) == ',')
       if (ordinal < struct.length) throw otherLength(ordinal.toString)
-      if (at != to - 1 || bytes(at) != ')') throw InvalidValue.malformed(name)
+      if (at != to - 1 || bytes(at) != ')') throw malformed
       slots.close(out)
     }
 

@@ -117,8 +117,6 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
     if ((flags & ~AllFlags) != 0 || contradict) throw malformed
     if ((flags & EmptyFlag) != 0) EmptyFlag | NoLowerFlag | NoUpperFlag else flags
   }
-
-  private def malformed = InvalidValue.malformed(name)
 }
 
 object PgRange {

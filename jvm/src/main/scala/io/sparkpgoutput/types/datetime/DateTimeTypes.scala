@@ -61,7 +61,7 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
     val value = int64(bytes, from, to)
     val isInfinite = value == InfiniteValue.Begin || value == InfiniteValue.End
-    if (!isInfinite && !DateTimeRange.hasTimestamp(value)) throw InvalidValue.malformed(name)
+    if (!isInfinite && !DateTimeRange.hasTimestamp(value)) throw malformed
     value
   }
 }
@@ -106,7 +106,7 @@ object PgDate extends PgType("date") {
     if (days == Int.MaxValue) InfiniteValue.End
     else if (days == Int.MinValue) InfiniteValue.Begin
     else if (DateTimeRange.hasDate(days.toLong)) days.toLong
-    else throw InvalidValue.malformed(name)
+    else throw malformed
   }
 }
 
@@ -123,9 +123,8 @@ final class PgTime(name: String, zoned: Boolean) extends PgType(name) {
     val micros = reader.int64()
     val secondsWest = if (zoned) reader.int32() else 0
     // PostgreSQL has the time 24:00:00.
-    if (micros < 0 || micros > MICROS_PER_DAY || math.abs(secondsWest.toLong) >= OffsetsEnd) {
-      throw InvalidValue.malformed(name)
-    }
+    if (micros < 0 || micros > MICROS_PER_DAY || math.abs(secondsWest.toLong) >= OffsetsEnd)
+      throw malformed
     DateTimePrinter.time(micros, out)
     if (zoned) DateTimePrinter.offset(-secondsWest, out)
   }

@@ -38,11 +38,11 @@ object PgBytea extends PgType("bytea") {
   final private val MostPrinted = 0x1fffffff
 
   private def readHex(bytes: Array[Byte], from: Int, to: Int, value: TextBuffer): Unit = {
-    if ((to - from) % 2 != 0) throw InvalidValue.malformed(name)
+    if ((to - from) % 2 != 0) throw malformed
     var at = from
     while (at < to) {
       val byte = Ascii.hexDigit(bytes(at).toInt) << 4 | Ascii.hexDigit(bytes(at + 1).toInt)
-      if (byte < 0) throw InvalidValue.malformed(name)
+      if (byte < 0) throw malformed
       value.add(byte)
       at += 2
     }
@@ -52,7 +52,7 @@ object PgBytea extends PgType("bytea") {
     var at = from
     while (at < to) {
       val byte = bytes(at)
-      if (byte < ' ' || byte > '~') throw InvalidValue.malformed(name)
+      if (byte < ' ' || byte > '~') throw malformed
       else if (byte != '\\') {
         value.add(byte.toInt)
         at += 1
@@ -67,12 +67,12 @@ object PgBytea extends PgType("bytea") {
   }
 
   private def readOctal(bytes: Array[Byte], from: Int, to: Int): Int = {
-    if (to - from < 3) throw InvalidValue.malformed(name)
+    if (to - from < 3) throw malformed
     val upper = bytes(from) - '0'
     val middle = bytes(from + 1) - '0'
     val lower = bytes(from + 2) - '0'
     val fits = (upper & ~3) == 0 && ((middle | lower) & ~7) == 0
-    if (!fits) throw InvalidValue.malformed(name)
+    if (!fits) throw malformed
     upper << 6 | middle << 3 | lower
   }
 }
@@ -91,7 +91,7 @@ final class PgBits private (name: String) extends PgType(name) {
         bytes(from) match {
           case '0' => out.write(false)
           case '1' => out.write(true)
-          case _   => throw InvalidValue.malformed(name)
+          case _   => throw malformed
         }
       }
 
@@ -114,9 +114,9 @@ final class PgBits private (name: String) extends PgType(name) {
     if (size != 1) throw new InvalidValue("is not a single bit", "use STRING")
 
   private def readSize(bytes: Array[Byte], from: Int, to: Int): Int = {
-    if (to - from < 4) throw InvalidValue.malformed(name)
+    if (to - from < 4) throw malformed
     val size = BigEndian.int32(bytes, from)
-    if (size < 0 || (size + 7L) / 8 != to - from - 4) throw InvalidValue.malformed(name)
+    if (size < 0 || (size + 7L) / 8 != to - from - 4) throw malformed
     size
   }
 
@@ -155,11 +155,11 @@ object PgBoolean extends PgType("bool") {
       bytes(from) match {
         case 't' | '1' => true
         case 'f' | '0' => false
-        case _         => throw InvalidValue.malformed(name)
+        case _         => throw malformed
       }
     } else if (Ascii.equal(bytes, from, to, "true")) true
     else if (Ascii.equal(bytes, from, to, "false")) false
-    else throw InvalidValue.malformed(name)
+    else throw malformed
 }
 
 /** uuid: 16 bytes, printed as `a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11`. */

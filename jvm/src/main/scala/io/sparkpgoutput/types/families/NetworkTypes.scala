@@ -11,16 +11,14 @@ import io.sparkpgoutput.types._
 final class PgInet private (name: String, alwaysBits: Boolean) extends PgType(name) {
 
   override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
-    if (to - from < 4) throw InvalidValue.malformed(name)
+    if (to - from < 4) throw malformed
     val bits = bytes(from + 1) & 0xff
     val size = bytes(from) match {
       case 2 => 4
       case 3 => 16
-      case _ => throw InvalidValue.malformed(name)
+      case _ => throw malformed
     }
-    if (bits > 8 * size || bytes(from + 3) != size || to - from != 4 + size) {
-      throw InvalidValue.malformed(name)
-    }
+    if (bits > 8 * size || bytes(from + 3) != size || to - from != 4 + size) throw malformed
     if (size == 4) PgInet.printV4(bytes, from + 4, out) else PgInet.printV6(bytes, from + 4, out)
     if (alwaysBits || bits != 8 * size) {
       out.add('/')

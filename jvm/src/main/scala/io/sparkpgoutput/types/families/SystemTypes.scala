@@ -38,7 +38,7 @@ final class PgVector(name: String, element: PgType) extends PgType(name) {
     val printer = element.printer(options)
     Printer.of(name) { (reader, out) =>
       val dimensions = reader.int32()
-      if (dimensions < 0 || dimensions > 1) throw InvalidValue.malformed(name)
+      if (dimensions < 0 || dimensions > 1) throw malformed
       reader.int32() // whether there are NULLs
       reader.int32() // the element type
       if (dimensions == 1) {

@@ -158,8 +158,6 @@ object PgTsQuery extends PgType("tsquery") {
       Item(priority, left.atLeast(priority) ++ operator ++ right.atLeast(least)) :: rest
     case _ => throw malformed
   }
-
-  private def malformed = InvalidValue.malformed(name)
 }
 
 /** Prints a word of a tsvector or tsquery, a text that ends with a 0, as `'it''s'`. */

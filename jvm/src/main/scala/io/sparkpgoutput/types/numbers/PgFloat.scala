@@ -25,7 +25,7 @@ final class PgFloat private (name: String, default: DataType) extends PgType(nam
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
       decimal.read(bytes, from, to, number)
       val value = format.nearest(number, bytes, from, to)
-      if (value.isInfinite && number.finite) throw InvalidValue.malformed(name)
+      if (value.isInfinite && number.finite) throw malformed
       out.write(value)
     }
 

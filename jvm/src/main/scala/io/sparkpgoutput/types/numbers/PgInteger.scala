@@ -85,11 +85,9 @@ object PgXid8 extends PgType("xid8") {
     private val decimal = new DecimalText(name)
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
-      if (from == to || bytes(from) < '0') throw InvalidValue.malformed(name)
+      if (from == to || bytes(from) < '0') throw malformed
       decimal.read(bytes, from, to, number)
-      if (!number.finite || number.integerDigits > 20 || number.fractionDigits > 0) {
-        throw InvalidValue.malformed(name)
-      }
+      if (!number.finite || number.integerDigits > 20 || number.fractionDigits > 0) throw malformed
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =

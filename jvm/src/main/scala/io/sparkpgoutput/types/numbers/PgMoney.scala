@@ -30,7 +30,7 @@ object PgMoney extends PgType("money") {
       while (at < to) {
         val byte = bytes(at)
         if (byte >= '0' && byte <= '9') {
-          if (!PowersOfTen.hasDigits(magnitude, 18)) throw InvalidValue.malformed(name)
+          if (!PowersOfTen.hasDigits(magnitude, 18)) throw malformed
           magnitude = magnitude * 10 + (byte - '0')
           digits = true
         } else if (byte == '-' || byte == '(' || isMinusSign(bytes, at, to)) negative = true
@@ -38,7 +38,7 @@ object PgMoney extends PgType("money") {
       }
       val fits = if (negative) java.lang.Long.compareUnsigned(magnitude, Long.MinValue) <= 0
       else magnitude >= 0
-      if (!digits || !fits) throw InvalidValue.malformed(name)
+      if (!digits || !fits) throw malformed
       number.set(negative, magnitude, -scale)
     }
 
