@@ -187,13 +187,10 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
     private def printDimension(dimension: Int, out: TextBuffer): Unit = {
       out.add('{')
-      var index = 0
-      while (index < elements.sizes(dimension)) {
-        if (index > 0) out.add(delimiter)
+      out.list(elements.sizes(dimension), delimiter) {
         if (dimension + 1 < elements.dimensions) printDimension(dimension + 1, out)
         else if (elements.next()) printElement(out)
         else out.add("NULL")
-        index += 1
       }
       out.add('}')
     }
