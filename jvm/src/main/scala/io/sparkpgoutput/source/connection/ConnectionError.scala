@@ -79,9 +79,7 @@ private[sparkpgoutput] object ConnectionError {
 
   /** Returns whether an error is in the text of a value, or in a row filter. */
   private def isOfValue(error: SQLException) =
-    Option(error.getSQLState).exists(state =>
-      state.startsWith("22") && state != InvalidParameterValue
-    )
+    state(error).startsWith("22") && state(error) != InvalidParameterValue
 
   /** The server's text and its hint. */
   private def onOneLine(error: SQLException) = error.getMessage.replaceAll("\\s*\n\\s*", " ")
