@@ -11,7 +11,6 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import scala.collection.mutable
 import scala.util.{Try, Using}
 
-import org.postgresql.PGConnection
 import org.postgresql.copy.{CopyDual, CopyOut}
 import org.postgresql.core.TransactionState
 import org.postgresql.jdbc.PgConnection
@@ -23,7 +22,7 @@ import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch, XLogDataHeader}
 class ServerConnection(protected val connection: Connection) extends AutoCloseable {
 
   /** The connection with what only PostgreSQL's driver has. */
-  final protected def driver: PGConnection = connection.unwrap(classOf[PGConnection])
+  final protected def driver: PgConnection = connection.unwrap(classOf[PgConnection])
 
   /** Runs a query and reads all of its rows. */
   def query[T](sql: String, parameters: Any*)(read: ResultSet => T): Seq[T] =
@@ -62,8 +61,7 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
    * @return None if it fails so
    */
   def unless[T](states: Set[String])(query: => T): Option[T] = {
-    val executor = connection.unwrap(classOf[PgConnection]).getQueryExecutor
-    val isOpen = executor.getTransactionState == TransactionState.OPEN
+    val isOpen = driver.getQueryExecutor.getTransactionState == TransactionState.OPEN
     if (isOpen) execute("SAVEPOINT before_query")
     try Some(query)
     catch {
@@ -87,7 +85,7 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   def terminate(pid: Int): Unit = query("SELECT pg_terminate_backend(?)", pid)(_ => ()): Unit
 
   /** The host of the address that the connection leads to. */
-  def host: HostSpec = connection.unwrap(classOf[PgConnection]).getQueryExecutor.getHostSpec
+  def host: HostSpec = driver.getQueryExecutor.getHostSpec
 
   /** The server's process of this connection. */
   def pid: Int = driver.getBackendPID
