@@ -10,14 +10,17 @@ import io.sparkpgoutput.types.numbers.PgInteger
  */
 abstract class ArrayElements {
 
+  /** `MAXDIM` */
+  final protected val MostDimensions = 6
+
   /** The number of dimensions. An empty array has 0. */
   var dimensions = 0
 
   /** The number of elements of each dimension. */
-  val sizes: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
+  val sizes: Array[Int] = new Array[Int](MostDimensions)
 
   /** The index of the first element of each dimension. It is 1 in a text that does not begin with bounds. */
-  val lowerBounds: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
+  val lowerBounds: Array[Int] = new Array[Int](MostDimensions)
 
   /** Returns whether the elements of a dimension begin with another index than 1. */
   final def hasOtherBounds: Boolean = {
@@ -44,12 +47,6 @@ abstract class ArrayElements {
   def convert(conversion: Conversion, out: ValueWriter): Unit
 }
 
-object ArrayElements {
-
-  /** `MAXDIM` */
-  final val MostDimensions = 6
-}
-
 /**
  * Reads the elements of an array's text: `{1,NULL,"a \"b\""}`, with several dimensions
  * `{{1,2},{3,4}}`, with other lower bounds than 1 `[0:2]={7,8,9}`.
@@ -66,7 +63,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
   private var escaped = false
 
   /** The index of the last element of each dimension, if the text begins with bounds. */
-  private val upperBounds = new Array[Int](ArrayElements.MostDimensions)
+  private val upperBounds = new Array[Int](MostDimensions)
 
   override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
     text = bytes
@@ -147,7 +144,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
     Arrays.fill(lowerBounds, 1)
     var dimension = 0
     while (at < end && text(at) == '[') {
-      if (dimension == ArrayElements.MostDimensions) throw malformed
+      if (dimension == MostDimensions) throw malformed
       lowerBounds(dimension) = readBound(':')
       upperBounds(dimension) = readBound(']')
       at += 1
@@ -180,7 +177,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
     var depth = 0
     while (at + depth < end && text(at + depth) == '{') depth += 1
     if (depth == 0 || at + depth >= end) throw malformed
-    if (depth > ArrayElements.MostDimensions) throw malformed
+    if (depth > MostDimensions) throw malformed
     if (text(at + depth) == '}') {
       if (depth > 1) throw malformed
       at += 2
@@ -229,7 +226,7 @@ final class BinaryArrayElements(typeName: String, element: Long) extends ArrayEl
     reader.start(bytes, from, to)
     this.bytes = bytes
     dimensions = reader.int32()
-    if (dimensions < 0 || dimensions > ArrayElements.MostDimensions) throw malformed
+    if (dimensions < 0 || dimensions > MostDimensions) throw malformed
     val hasNulls = reader.int32()
     if (hasNulls != 0 && hasNulls != 1) throw malformed
     val sent = reader.uint32()
