@@ -500,10 +500,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
 
     // A process that starts later takes over. One that was replaced finds a later epoch, and ends.
     override def mayEnd(applicationName: String): Boolean =
-      parts.epoch == 0 && sessions.isOfSource(applicationName)
+      parts.epoch == 0 && SessionSettings.isOfSource(sessions.id, applicationName)
 
     override def isForeign(applicationName: String): Boolean =
-      !sessions.isOfSource(applicationName)
+      !SessionSettings.isOfSource(sessions.id, applicationName)
 
     override def mayReadFrom(server: Server): Unit = ready.catalog.checkRecovery(server.inRecovery)
 

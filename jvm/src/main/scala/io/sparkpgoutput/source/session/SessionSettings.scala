@@ -27,10 +27,6 @@ final case class SessionSettings(
    */
   def applicationName: String = s"$sourceName ${run.take(SessionSettings.RunLength)}"
 
-  /** Returns whether a session is of this source, of this start of the query or of another one. */
-  def isOfSource(applicationName: String): Boolean =
-    SessionSettings.isOfSource(id, applicationName)
-
   private def sourceName = SessionSettings.ApplicationName + id
 
   /** The options of pgoutput. Transactions come whole, because `streaming` is not given. */

@@ -55,7 +55,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
     KilledTask.check()
     val started = SlotState.read(sql, settings.slot).flatMap(_.holder) match {
       case Some(holder) =>
-        if (settings.isOfSource(holder.applicationName)) endIfParked(holder)
+        if (SessionSettings.isOfSource(settings.id, holder.applicationName)) endIfParked(holder)
         else if (System.nanoTime() > deadline)
           throw holder.error(settings.slot)
         None
