@@ -23,8 +23,6 @@ import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding, Truncat
  * @param fields the ordinals of the fields of [[MessageFields]] that rows have
  */
 final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[InternalRow] {
-  import MessageRows._
-
   private val decoder = new RelationDecoder(TextEncoding.Utf8)
   private val relations = mutable.LongMap.empty[Definition]
   private val types = mutable.LongMap.empty[ByteBuffer]
@@ -119,14 +117,9 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
   )
 }
 
-private object MessageRows {
+/** A Relation message, and the Type messages of its columns. Two are equal if they have the same bytes. */
+final private case class Definition(message: ByteBuffer, types: Seq[(Long, ByteBuffer)]) {
 
-  /**
-   * A Relation message, and the Type messages of its columns. Two are equal if they have the same bytes.
-   *
-   * @param batch the number of the last batch that has the definition
-   */
-  final private case class Definition(message: ByteBuffer, types: Seq[(Long, ByteBuffer)]) {
-    var batch = 0
-  }
+  /** The number of the last batch that has the definition. */
+  var batch = 0
 }
