@@ -15,7 +15,9 @@ import io.sparkpgoutput.protocol.PostgresEpoch
  * alone.
  */
 final class ZoneOffsets(zone: ZoneId) {
-  import ZoneOffsets._
+
+  /** 2100-01-01, in seconds since 1970-01-01. */
+  final private val TableEnd = 4102444800L
 
   private val rules = zone.getRules
 
@@ -58,12 +60,6 @@ final class ZoneOffsets(zone: ZoneId) {
       val local = LocalDateTime.ofEpochSecond(epochSecond(time), 0, ZoneOffset.UTC)
       asMicros(rules.getOffset(local))
     }
-}
-
-private object ZoneOffsets {
-
-  /** 2100-01-01, in seconds since 1970-01-01. */
-  private val TableEnd = 4102444800L
 
   /**
    * Periods of time with one offset each: the first period ends at the first of `starts`, and so on.
