@@ -84,7 +84,7 @@ object NumericBinary extends DecimalReader {
       case NaN              => number.setSpecial(Double.NaN)
       case Infinity         => number.setSpecial(Double.PositiveInfinity)
       case NegativeInfinity => number.setSpecial(Double.NegativeInfinity)
-      case _                => throw InvalidValue.malformed(Name)
+      case _                => throw malformed
     }
     if (index < digits) readRest(bytes, from, index, digits, number)
     else if (number.finite) dropUnprinted(scale(bytes, from), number)
@@ -107,15 +107,13 @@ object NumericBinary extends DecimalReader {
       number.append(four % 10)
       index += 1
     }
-    if (number.fractionDigits > scale(bytes, from)) throw InvalidValue.malformed(Name)
+    if (number.fractionDigits > scale(bytes, from)) throw malformed
   }
 
   /** Drops the zeros that fill the last digit in base 10000. */
   private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
     val unprinted = -number.exponent - scale
-    if (unprinted > 0 && number.significand != 0 && !number.dropZeros(unprinted)) {
-      throw InvalidValue.malformed(Name)
-    }
+    if (unprinted > 0 && number.significand != 0 && !number.dropZeros(unprinted)) throw malformed
   }
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
@@ -126,7 +124,7 @@ object NumericBinary extends DecimalReader {
       case NaN              => out.add("NaN")
       case Infinity         => out.add("Infinity")
       case NegativeInfinity => out.add("-Infinity")
-      case _                => throw InvalidValue.malformed(Name)
+      case _                => throw malformed
     }
   }
 
@@ -149,7 +147,7 @@ object NumericBinary extends DecimalReader {
       if (left >= 4) out.padded(four.toLong, 4)
       else {
         val unprinted = PowersOfTen(4 - left)
-        if (four % unprinted != 0) throw InvalidValue.malformed(Name)
+        if (four % unprinted != 0) throw malformed
         out.padded(four / unprinted, left)
       }
       left -= 4
@@ -162,7 +160,7 @@ object NumericBinary extends DecimalReader {
 
   private def digit(bytes: Array[Byte], from: Int, index: Int): Int = {
     val value = BigEndian.int16(bytes, from + HeaderSize + 2 * index).toInt
-    if (value < 0 || value > 9999) throw InvalidValue.malformed(Name)
+    if (value < 0 || value > 9999) throw malformed
     value
   }
 
@@ -171,16 +169,16 @@ object NumericBinary extends DecimalReader {
 
   /** Returns the number of digits. At most three zeros may follow the printed digits. */
   private def checkHeader(bytes: Array[Byte], from: Int, to: Int): Int = {
-    if (to - from < HeaderSize) throw InvalidValue.malformed(Name)
+    if (to - from < HeaderSize) throw malformed
     val digits = BigEndian.int16(bytes, from).toInt
-    if (digits < 0 || to - from != HeaderSize + 2 * digits) throw InvalidValue.malformed(Name)
+    if (digits < 0 || to - from != HeaderSize + 2 * digits) throw malformed
     val after = 4 * (digits - 1 - BigEndian.int16(bytes, from + 2))
     val unprinted = after - scale(bytes, from)
-    if (digits > 0 && unprinted > 3 || scale(bytes, from) > MostScale) {
-      throw InvalidValue.malformed(Name)
-    }
+    if (digits > 0 && unprinted > 3 || scale(bytes, from) > MostScale) throw malformed
     digits
   }
+
+  private def malformed = InvalidValue.malformed(Name)
 }
 
 /**
