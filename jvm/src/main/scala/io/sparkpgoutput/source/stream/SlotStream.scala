@@ -6,7 +6,6 @@ import java.util.concurrent.TimeUnit
 import java.util.{Optional, UUID}
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
@@ -304,27 +303,4 @@ final class NarrowedStream(val stream: SlotStream, output: SlotOutput) extends M
   override def equals(other: Any): Boolean = stream == other
   override def hashCode: Int = stream.hashCode
   override def toString: String = stream.toString
-}
-
-/**
- * Refuses asynchronous progress tracking. With it, Spark asks for the next batch before it has written that
- * the previous one is done, so an LSN would be confirmed too early.
- *
- * Spark does not inform a source of it, but it calls the source in the thread of the query, whose class
- * is an inner class of the query's.
- */
-private[stream] object AsyncProgress {
-  private val OuterField = "$outer"
-  private val ClassName = "AsyncProgressTracking"
-
-  def refuse(): Unit = {
-    val thread = Thread.currentThread()
-    val query = Try {
-      val field = thread.getClass.getDeclaredField(OuterField)
-      field.setAccessible(true)
-      field.get(thread).getClass.getSimpleName
-    }
-    if (query.toOption.exists(_.startsWith(ClassName)))
-      throw new SourceException("PGOUTPUT_SOURCE_OPTION.ASYNC_PROGRESS")
-  }
 }

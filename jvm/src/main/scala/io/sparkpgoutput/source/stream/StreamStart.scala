@@ -5,7 +5,7 @@ import java.util.UUID
 
 import scala.collection.immutable.ListMap
 import scala.jdk.CollectionConverters._
-import scala.util.Using
+import scala.util.{Try, Using}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.util.QuotingUtils
@@ -88,7 +88,7 @@ final class StreamStart(
    */
   def check(begin: Long, isPlanned: Boolean = false): Unit =
     if (checked.isEmpty || client.connections != connections || (isPlanned && server.inRecovery)) {
-      AsyncProgress.refuse()
+      refuseAsyncProgress()
       val kept = log.read().getOrElse(throw new SourceException(
         "PGOUTPUT_CHECKPOINT_VERSION.NO_SOURCE_FILES",
         "folder" -> log.folder
@@ -114,6 +114,27 @@ final class StreamStart(
       })
       connections = client.connections
     }
+
+  private val OuterField = "$outer"
+  private val AsyncProgress = "AsyncProgressTracking"
+
+  /**
+   * Refuses asynchronous progress tracking. With it, Spark asks for the next batch before it has written that
+   * the previous one is done, so an LSN would be confirmed too early.
+   *
+   * Spark does not inform a source of it, but it calls the source in the thread of the query, whose class
+   * is an inner class of the query's.
+   */
+  private def refuseAsyncProgress(): Unit = {
+    val thread = Thread.currentThread()
+    val query = Try {
+      val field = thread.getClass.getDeclaredField(OuterField)
+      field.setAccessible(true)
+      field.get(thread).getClass.getSimpleName
+    }
+    if (query.toOption.exists(_.startsWith(AsyncProgress)))
+      throw new SourceException("PGOUTPUT_SOURCE_OPTION.ASYNC_PROGRESS")
+  }
 }
 
 /**
