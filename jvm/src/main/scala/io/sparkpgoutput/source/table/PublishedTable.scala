@@ -72,7 +72,6 @@ final private class PublishedName(
     table: TableName,
     version: Int
 ) {
-  import PublishedName._
 
   /** Checks that publications send a table under its name, and returns the oid of the table. */
   def check(): Long = {
@@ -154,12 +153,8 @@ final private class PublishedName(
     "published" -> listed(published(None)),
     "publication" -> SqlIdentifier(publications.head)
   )
-}
 
-private object PublishedName {
   final private val MostNames = 20
-
-  final private case class Published(oid: Long, name: TableName, isAncestor: Boolean)
 
   private def listed(published: Seq[Published]) =
     if (published.isEmpty) "The publications of the query have no tables."
@@ -172,3 +167,6 @@ private object PublishedName {
   private def quoted(table: TableName) =
     s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"
 }
+
+/** A table that publications name, and whether it is an ancestor of the table that is read. */
+final private case class Published(oid: Long, name: TableName, isAncestor: Boolean)
