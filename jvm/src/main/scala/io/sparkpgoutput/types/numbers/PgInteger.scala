@@ -6,12 +6,11 @@ import io.sparkpgoutput.protocol.BigEndian
 import io.sparkpgoutput.types._
 
 /** int2, int4 and int8, and oid, xid and cid, which have no sign. */
-final class PgInteger(
-    name: String,
-    bytesSent: Int,
-    signed: Boolean,
-    default: DataType
-) extends PgType(name) {
+final class PgInteger(name: String, bytesSent: Int, default: DataType) extends PgType(name) {
+
+  /** If there is no sign, the Spark type is wider, so that it has all values. */
+  private val signed = default.defaultSize == bytesSent
+
   override def sparkType(modifier: Int): DataType = default
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
@@ -38,12 +37,12 @@ final class PgInteger(
 }
 
 object PgInteger {
-  val Int2 = new PgInteger("int2", 2, signed = true, ShortType)
-  val Int4 = new PgInteger("int4", 4, signed = true, IntegerType)
-  val Int8 = new PgInteger("int8", 8, signed = true, LongType)
-  val Oid = new PgInteger("oid", 4, signed = false, LongType)
-  val Xid = new PgInteger("xid", 4, signed = false, LongType)
-  val Cid = new PgInteger("cid", 4, signed = false, LongType)
+  val Int2 = new PgInteger("int2", 2, ShortType)
+  val Int4 = new PgInteger("int4", 4, IntegerType)
+  val Int8 = new PgInteger("int8", 8, LongType)
+  val Oid = new PgInteger("oid", 4, LongType)
+  val Xid = new PgInteger("xid", 4, LongType)
+  val Cid = new PgInteger("cid", 4, LongType)
 
   /** Reads a sign and decimal digits, as servers print them, of a number of at most 64 bits. */
   def parse(typeName: String, bytes: Array[Byte], from: Int, to: Int): Long = {
