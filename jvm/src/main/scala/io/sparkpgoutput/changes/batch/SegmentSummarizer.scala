@@ -136,7 +136,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
       case Tag.Begin                   => beginTransaction(MessageEvent(position, message))
       case Tag.Commit                  => commit(MessageEvent(position, message))
       case Tag.StreamStart             => add(MessageEvent(position, message), StreamPhase.InStream)
-      case Tag.BeginPrepare =>
+      case Tag.BeginPrepare            =>
         // The phase is Unknown, but it is a new one, so a logical message of any kind has new information.
         add(MessageEvent(position, message), StreamPhase.Unknown)
         logicalMessages.clear()
