@@ -101,7 +101,7 @@ final class RememberedCommits(after: Long) extends CommitHistory(after) {
  * instead of the 24 bytes of three numbers.
  */
 final class CommitList extends Serializable {
-  import CommitList.{Entry, ZigZag}
+  import CommitList._
 
   private var bytes = new Array[Byte](64)
   private var end = 0
@@ -112,9 +112,9 @@ final class CommitList extends Serializable {
   def size: Int = count
 
   def add(lsn: Long, xid: Long, position: Long): Unit = {
-    if (end + CommitList.LargestEntry > bytes.length) bytes = Arrays.copyOf(bytes, 2 * bytes.length)
+    if (end + LargestEntry > bytes.length) bytes = Arrays.copyOf(bytes, 2 * bytes.length)
     write(lsn - last.lsn)
-    write(ZigZag(xid - last.xid))
+    write(zigZag(xid - last.xid))
     write(position - last.position)
     last = Entry(lsn, xid, position)
     if (count == 0) first = last
@@ -131,7 +131,7 @@ final class CommitList extends Serializable {
     override def hasNext: Boolean = at < end
     override def next(): Entry = {
       before =
-        Entry(before.lsn + read(), before.xid + ZigZag.back(read()), before.position + read())
+        Entry(before.lsn + read(), before.xid + signed(read()), before.position + read())
       before
     }
 
@@ -168,8 +168,6 @@ object CommitList {
   final private val LargestEntry = 30
 
   /** Turns small numbers of either sign into small numbers without a sign. */
-  private object ZigZag {
-    def apply(value: Long): Long = (value << 1) ^ (value >> 63)
-    def back(value: Long): Long = (value >>> 1) ^ -(value & 1)
-  }
+  private def zigZag(value: Long): Long = (value << 1) ^ (value >> 63)
+  private def signed(value: Long): Long = (value >>> 1) ^ -(value & 1)
 }
