@@ -5,7 +5,9 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.catalyst.util.TypeUtils
+import org.apache.spark.sql.classic.ClassicConversions.castToImpl
 import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, ExpressionUtils}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
@@ -45,9 +47,9 @@ object KeyFilter {
     val limited = if (hasLimits) key.indices.filter(index => isOrdered(types(index))) else Nil
     val found =
       if (!types.corresponds(columnTypes)(isComparable)) None
-      else LocalRows.of(keys) match {
-        case Some(rows) => ofRows(rows, keys.schema, key, limited)
-        case None       => byQuery(keys, most, key, limited)
+      else castToImpl(keys).queryExecution.analyzed match {
+        case rows: LocalRelation => ofRows(rows.data, keys.schema, key, limited)
+        case _                   => byQuery(keys, most, key, limited)
       }
     found.map { found =>
       val searched = columns.map(column => ColumnNodeToExpressionConverter(column.node))

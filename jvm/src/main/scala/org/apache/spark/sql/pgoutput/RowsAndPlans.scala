@@ -55,13 +55,6 @@ object LocalRows {
     castToImpl(session),
     LocalRelation(DataTypeUtils.toAttributes(schema), rows)
   )
-
-  /** Returns the rows of a DataFrame if the driver has them. */
-  def of(rows: DataFrame): Option[Seq[InternalRow]] =
-    castToImpl(rows).queryExecution.analyzed match {
-      case local: LocalRelation => Some(local.data)
-      case _                    => None
-    }
 }
 
 /**
