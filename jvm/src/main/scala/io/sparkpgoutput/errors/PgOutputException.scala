@@ -86,11 +86,12 @@ object ErrorText {
     else {
       val escaped = new StringBuilder
       text.codePoints().forEach {
-        case '\n'                       => escaped ++= "\\n"
-        case '\r'                       => escaped ++= "\\r"
-        case '\t'                       => escaped ++= "\\t"
-        case unsafe if isUnsafe(unsafe) => hex(unsafe, escaped)
-        case safe                       => escaped ++= Character.toString(safe)
+        case '\n' => escaped ++= "\\n"
+        case '\r' => escaped ++= "\\r"
+        case '\t' => escaped ++= "\\t"
+        case unsafe if isUnsafe(unsafe) =>
+          Character.toChars(unsafe).foreach(char => escaped ++= f"\\u${char.toInt}%04x")
+        case safe => escaped ++= Character.toString(safe)
       }
       escaped.toString
     }
@@ -100,9 +101,6 @@ object ErrorText {
     case Character.LINE_SEPARATOR | Character.PARAGRAPH_SEPARATOR   => true
     case _                                                          => false
   }
-
-  private def hex(codePoint: Int, escaped: StringBuilder): Unit =
-    Character.toChars(codePoint).foreach(char => escaped ++= f"\\u${char.toInt}%04x")
 }
 
 /** An error and its causes, for a caller that looks for one of them. */
