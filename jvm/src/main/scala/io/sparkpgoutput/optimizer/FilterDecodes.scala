@@ -30,28 +30,24 @@ object FilterDecodes {
 
   private def mark(column: NamedExpression, condition: Expression): NamedExpression = {
     val kept = column match {
-      case Alias(decode: DecodeMessage, _) =>
-        and(decode.filter, keptBy(condition, column.toAttribute))
-      case _ => MessageFilter.all
+      case Alias(decode: DecodeMessage, _) => keptBy(condition, column.toAttribute, decode.filter)
+      case _                               => MessageFilter.all
     }
     column
       .transform { case decode: DecodeMessage => decode.copy(filter = kept, shared = true) }
       .asInstanceOf[NamedExpression]
   }
 
-  private def keptBy(condition: Expression, column: Attribute): MessageFilter = {
+  /** The messages that the condition keeps, of those that the decode keeps already. */
+  private def keptBy(condition: Expression, column: Attribute, kept: MessageFilter) = {
     def found(field: Int) = FilterValues.of(condition)(isField(column, field))
+    val types = found(MessageSchema.TYPE).map(_.map(_.asInstanceOf[UTF8String].toString))
+    val relationIds = found(MessageSchema.RELATION_ID).map(_.map(_.asInstanceOf[Long]))
     MessageFilter(
-      found(MessageSchema.TYPE).map(_.map(_.asInstanceOf[UTF8String].toString)),
-      found(MessageSchema.RELATION_ID).map(_.map(_.asInstanceOf[Long]))
+      FilterValues.both(Seq(kept.types, types)),
+      FilterValues.both(Seq(kept.relationIds, relationIds))
     )
   }
-
-  private def and(a: MessageFilter, b: MessageFilter): MessageFilter =
-    MessageFilter(
-      FilterValues.both(Seq(a.types, b.types)),
-      FilterValues.both(Seq(a.relationIds, b.relationIds))
-    )
 
   private def isField(column: Attribute, field: Int)(expression: Expression): Boolean =
     expression match {
