@@ -191,6 +191,5 @@ private object EucTw {
         found.put(0x8e.toByte).put(plane.toByte).putShort(place.toShort)
       case _ => found.put(bytes, at, 4)
     }
-    ()
   }
 }
