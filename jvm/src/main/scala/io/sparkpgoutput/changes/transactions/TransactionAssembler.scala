@@ -187,8 +187,9 @@ final class TransactionAssembler(
   private def commit(position: Long, row: UnsafeRow): Unit = {
     val lsn = row.getLong(LSN)
     if (phase == StreamPhase.InTransaction && begun.commitLsn == lsn) {
-      commit(begun, position, lsn, row.getLong(TIMESTAMP))
+      val transaction = begun
       close()
+      commit(transaction, position, lsn, row.getLong(TIMESTAMP))
     } else {
       betweenTransactions()
       withoutBeginning("COMMIT", position, lsn, None, None)
@@ -248,8 +249,9 @@ final class TransactionAssembler(
     val same = phase == StreamPhase.InPrepare &&
       begun.xid == row.getLong(XID) && begun.gid == row.getString(GID)
     if (same) {
-      keepPrepared(begun)
+      val transaction = begun
       close()
+      keepPrepared(transaction)
     } else betweenTransactions()
   }
 
