@@ -395,8 +395,9 @@ def test_the_end_of_a_query_spares_the_session_of_its_next_start(
     server: Server, client: SourceClient
 ) -> None:
     server.create_slot("successor")
+    settings = client.java("session.SessionSettings")
     first, second = (
-        client.java("session.SessionSettings")(
+        settings(
             client.address,
             "5a8e0b1c-1111-2222-3333-444455556666",
             run,
@@ -406,7 +407,7 @@ def test_the_end_of_a_query_spares_the_session_of_its_next_start(
         )
         for run in ("aaaaaaaa-1111-2222-3333-444455556666", "bbbbbbbb-1111-2222-3333-444455556666")
     )
-    assert first.isOfSource(second.applicationName())
+    assert settings.isOfSource(first.id(), second.applicationName())
     holder = client.java("connection.Connections").openReplication(
         client.address, second.applicationName()
     )
