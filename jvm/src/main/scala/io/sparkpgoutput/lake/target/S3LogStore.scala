@@ -134,7 +134,7 @@ private object S3Commits {
    *
    * @return why this was possible, or None if it was not
    */
-  private def probe(files: FileSystem, folder: Path): Option[String] = {
+  private[target] def probe(files: FileSystem, folder: Path): Option[String] = {
     val file = new Path(folder, s"_spark_pgoutput_probe_${UUID.randomUUID}")
     try {
       val streams = Seq.fill(2)(S3LogStore.created(files, file))

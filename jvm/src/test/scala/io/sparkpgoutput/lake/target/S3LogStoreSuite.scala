@@ -30,6 +30,12 @@ class S3LogStoreSuite extends AnyFunSuite {
   private def content(name: String) =
     new String(java.nio.file.Files.readAllBytes(folder.resolve(name)), UTF_8)
 
+  private def failing[T](text: String)(body: => T): Unit = {
+    LateFiles.failure = Some(text)
+    try body: Unit
+    finally LateFiles.failure = None
+  }
+
   test("a commit that exists is not replaced") {
     write("0.json", "one", "two")
     val error = intercept[FileAlreadyExistsException](write("0.json", "three"))
@@ -44,11 +50,18 @@ class S3LogStoreSuite extends AnyFunSuite {
   }
 
   test("a failure of the store is not taken for another commit") {
-    LateFiles.fails = true
-    try {
-      val error = intercept[IOException](write("2.json", "one"))
-      assert(error.getMessage == "The store does not answer.")
-    } finally LateFiles.fails = false
+    val text = "The store does not answer."
+    failing(text)(assert(intercept[IOException](write("2.json", "one")).getMessage == text))
+  }
+
+  test(
+    "a store that does not know conditional writes is found, and no other failure is taken for it"
+  ) {
+    val root = path("")
+    def probe() = S3Commits.probe(root.getFileSystem(configuration), root)
+    Seq("NotImplemented: If-None-Match", "Status Code: 501", "Conditional Writes Unavailable")
+      .foreach(text => failing(text)(assert(probe().contains(text))))
+    failing("Status Code: 503")(intercept[IOException](probe()))
   }
 
   test("other files are replaced") {
@@ -76,7 +89,7 @@ final class LateFiles extends RawLocalFileSystem {
     val out = new OutputStream {
       override def write(byte: Int): Unit = written.write(byte)
       override def close(): Unit = {
-        if (LateFiles.fails) throw new IOException("The store does not answer.")
+        LateFiles.failure.foreach(text => throw new IOException(text))
         if (!overwrite && exists(path)) throw new IOException("412")
         java.nio.file.Files.write(pathToFile(path).toPath, written.toByteArray): Unit
       }
@@ -86,5 +99,5 @@ final class LateFiles extends RawLocalFileSystem {
 }
 
 object LateFiles {
-  @volatile var fails = false
+  @volatile var failure: Option[String] = None
 }

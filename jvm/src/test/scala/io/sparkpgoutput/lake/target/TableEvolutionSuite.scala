@@ -175,6 +175,9 @@ class TableEvolutionSuite extends AnyFunSuite {
     }
     Seq(shape("days(id), remark", "old"), shape("days(old)", "old"), TableShape.none)
       .foreach(other => assert(TableEvolution.sameShape(kept, now.source, other).isEmpty))
+    // A column that has a name now is meant, even if another column had it before.
+    val added = table(id -> IntegerType, cost -> StringType, column(4, "old") -> StringType)
+    assert(TableEvolution.sameShape(kept, added.source, shape("days(old), remark", "old")).isEmpty)
   }
 
   test("a table is copied if a column of its partitioning gets a wider type") {
