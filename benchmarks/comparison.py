@@ -30,7 +30,7 @@ from benchmarks.jobs import (
     end,
     postmaster,
 )
-from benchmarks.load import SETTINGS, Table, Writer, make, pgbench, transactions
+from benchmarks.load import SETTINGS, Table, Write, Writer, make, pgbench, transactions
 from benchmarks.reader import Reader, commit_lag, commits_of, lag_of, lags_at
 from spark_pgoutput.demo.server import PostgresServer
 
@@ -38,7 +38,6 @@ Figures = dict[str, float]
 
 _SAMPLE_SECONDS = 0.25
 _DRAIN_SECONDS = 300.0
-_LAST_COMMITS_SECONDS = 30.0
 _CHANGES_OF_TRANSACTION = 100
 _log = logging.getLogger(__name__)
 
@@ -192,34 +191,28 @@ def two_hundred(run: Run) -> Figures:
         with PostgresServer(SETTINGS) as server:
             job = run.job(server, tables, f"job{count}")
             copy = job.copy()
-            with job.running() as process:
-                writer = Writer(server, tables, changes=1, every=1.0)
-                writer.start()
-                try:
-                    time.sleep(run.sizes.settle)
-                    begin = time.time()
-                    window = Window(job=process, server=postmaster(server))
-                    time.sleep(60 * run.sizes.minutes)
-                    end_of_writes, used = time.time(), window.per_minute()
-                finally:
-                    writer.stop()
-                time.sleep(_LAST_COMMITS_SECONDS)
-        lags: dict[str, list[float]] = {}
-        for table in tables:
-            commits = commits_of(run.kind, job.tables / table.name)
-            lags[table.name] = [
+
+            def lag_of_write(write: Write, job: Job = job) -> float:
+                commits = commits_of(run.kind, job.tables / write.table)
+                return commit_lag(commits, write.lsn, write.committed)
+
+            writes, used = _writes(run, job, tables, 1, 1.0, _wait, lag_of_write)
+        lags: dict[str, list[float]] = {table.name: [] for table in tables}
+        for name, own in lags.items():
+            commits = commits_of(run.kind, job.tables / name)
+            own += [
                 commit_lag(commits, write.lsn, write.committed)
-                for write in writer.writes
-                if write.table == table.name and begin <= write.committed < end_of_writes
+                for write in writes
+                if write.table == name
             ]
         shutil.rmtree(job.folder, ignore_errors=True)
         slowest = max(statistics.median(own) for own in lags.values())
         medians[count] = statistics.median(lag for own in lags.values() for lag in own)
-        writes = sum(map(len, lags.values())) / count / run.sizes.minutes / 60
+        rate = len(writes) / count / run.sizes.minutes / 60
         figures |= {
             f"lag of {count} tables, median, s": medians[count],
             f"slowest of {count} tables / median": slowest / medians[count],
-            f"transactions a second in each of {count} tables": writes,
+            f"transactions a second in each of {count} tables": rate,
             **{f"{name}, {count} tables": value for name, value in used.items()},
             **_taken(f"first copy of {count} tables", copy),
         }
@@ -503,33 +496,68 @@ def _lags_of_writes(
     """
     names = [table.name for table in written]
     reader = Reader(run.kind, job.tables)
+
+    def lag_of_write(write: Write) -> float:
+        return lag_of(reader.seen.get(write.table, ()), write.written, write.committed)
+
+    def watch(until: Callable[[], bool]) -> None:
+        reader.watch(names, until)
+
+    counted, used = _writes(run, job, written, changes, every, watch, lag_of_write)
+    last = time.time()
+    lags: dict[str, list[float]] = {name: [] for name in names}
+    for write in counted:
+        lags[write.table].append(min(lag_of_write(write), last - write.committed))
+    return lags, used
+
+
+def _writes(
+    run: Run,
+    job: Job,
+    tables: Sequence[Table],
+    changes: int,
+    every: float,
+    watch: Callable[[Callable[[], bool]], None],
+    lag: Callable[[Write], float],
+) -> tuple[list[Write], Figures]:
+    """Write into tables while the job runs, and return the writes and the CPU of a minute.
+
+    Parameters
+    ----------
+    run : Run
+        It says how long the writes are measured.
+    job : Job
+        The job, which has copied the tables.
+    tables : sequence of Table
+        The tables.
+    changes, every : int, float
+        As of `Writer`.
+    watch : callable
+        Waits until a condition is true.
+    lag : callable
+        Returns the lag of a write; infinity if the target lacks it. The job ends when the target
+        has the last write of each table, or five minutes after it.
+    """
     with job.running() as process:
-        writer = Writer(job.server, written, changes, every)
+        writer = Writer(job.server, tables, changes, every)
         writer.start()
         try:
-            reader.watch(names, _after(run.sizes.settle))
+            watch(_after(run.sizes.settle))
             begin = time.time()
             window = Window(job=process, server=postmaster(job.server))
-            reader.watch(names, _after(60 * run.sizes.minutes))
+            watch(_after(60 * run.sizes.minutes))
             used = window.per_minute()
         finally:
             writer.stop()
         counted = [write for write in writer.writes if write.committed >= begin]
         late = _after(_DRAIN_SECONDS)
+        watch(lambda: late() or all(lag(write) < math.inf for write in counted[-len(tables) :]))
+    return counted, used
 
-        def is_seen() -> bool:
-            return late() or all(
-                lag_of(reader.seen.get(write.table, ()), write.written, 0) < math.inf
-                for write in counted[-len(names) :]
-            )
 
-        reader.watch(names, is_seen)
-        last = time.time()
-    lags: dict[str, list[float]] = {name: [] for name in names}
-    for write in counted:
-        lag = lag_of(reader.seen.get(write.table, ()), write.written, write.committed)
-        lags[write.table].append(min(lag, last - write.committed))
-    return lags, used
+def _wait(until: Callable[[], bool]) -> None:
+    while not until():
+        time.sleep(_SAMPLE_SECONDS)
 
 
 def _check(job: Job, ended: Ended) -> None:

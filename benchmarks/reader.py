@@ -92,11 +92,7 @@ class Reader:
 
     def _version(self, table: str) -> int:
         """Return the number of the newest version; -1 if there is no table."""
-        delta = self._kind == "delta"
-        folder = self._tables / table / ("_delta_log" if delta else "metadata")
-        name = re.compile(r"(\d{20})\.json" if delta else r"v(\d+)\.metadata\.json")
-        files = folder.iterdir() if folder.exists() else ()
-        return max((int(found[1]) for f in files if (found := name.fullmatch(f.name))), default=-1)
+        return max(_versions(self._kind, self._tables / table), default=-1)
 
     def _value(self, query: str) -> Any:  # noqa: ANN401 - a value of any type
         row = self._duckdb.execute(query).fetchone()
@@ -137,22 +133,31 @@ class Commit(NamedTuple):
 def commits_of(kind: str, table: Path) -> list[Commit]:
     """Return the commits with a mark that the folder of a table has, in their order."""
     own = "spark-pgoutput-"
+    versions = _versions(kind, table)
     if kind == "delta":
         found = []
-        for file in sorted((table / "_delta_log").glob("*.json")):
+        for _, file in sorted(versions.items()):
             actions = map(json.loads, file.read_text().splitlines())
             for txn in (action["txn"] for action in actions if "txn" in action):
                 if txn["appId"].startswith(own):
                     found.append(Commit(file.stat().st_mtime, txn["version"]))
         return found
-    files = (table / "metadata").glob("v*.metadata.json")
-    newest = max(files, key=lambda file: int(file.name.split(".")[0][1:]))
+    newest = versions[max(versions)]
     return [
         Commit(snapshot["timestamp-ms"] / 1000, int(value))
         for snapshot in json.loads(newest.read_text())["snapshots"]
         for name, value in snapshot["summary"].items()
         if name.startswith(own)
     ]
+
+
+def _versions(kind: str, table: Path) -> dict[int, Path]:
+    """Return the files of the versions of a table by their numbers; none if there is no table."""
+    delta = kind == "delta"
+    folder = table / ("_delta_log" if delta else "metadata")
+    name = re.compile(r"(\d{20})\.json" if delta else r"v(\d+)\.metadata\.json")
+    files = folder.iterdir() if folder.exists() else ()
+    return {int(found[1]): f for f in files if (found := name.fullmatch(f.name))}
 
 
 def commit_lag(commits: Sequence[Commit], lsn: int, committed: float) -> float:
