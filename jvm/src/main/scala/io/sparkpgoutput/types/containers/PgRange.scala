@@ -150,9 +150,7 @@ object PgRange {
  *
  * @see `multirange_out`, `multirange_send`
  */
-final class PgMultirange(name: String, subtype: PgType) extends PgType(name) {
-  private val range = new PgRange(name.replace("multirange", "range"), subtype)
-
+final class PgMultirange(name: String, range: PgType) extends PgType(name) {
   override def printer(options: ConversionOptions): Printer = {
     val printer = range.printer(options)
     Printer.of(name) { (reader, out) =>

@@ -17,6 +17,13 @@ object BuiltInTypes {
   /** A type, its oid, and the oid of its array type. */
   final case class BuiltInType(pgType: PgType, oid: Long, arrayOid: Long)
 
+  private val int4Range = new PgRange("int4range", PgInteger.Int4)
+  private val numRange = new PgRange("numrange", PgNumeric)
+  private val tsRange = new PgRange("tsrange", PgTimestamp.Timestamp)
+  private val tstzRange = new PgRange("tstzrange", PgTimestamp.Timestamptz)
+  private val dateRange = new PgRange("daterange", PgDate)
+  private val int8Range = new PgRange("int8range", PgInteger.Int8)
+
   val all: Seq[BuiltInType] = Seq(
     BuiltInType(PgBoolean, 16, 1000),
     BuiltInType(PgBytea, 17, 1001),
@@ -76,22 +83,22 @@ object BuiltInTypes {
     BuiltInType(new PgReg("regconfig"), 3734, 3735),
     BuiltInType(new PgReg("regdictionary"), 3769, 3770),
     BuiltInType(PgJson.Jsonb, 3802, 3807),
-    BuiltInType(new PgRange("int4range", PgInteger.Int4), 3904, 3905),
-    BuiltInType(new PgRange("numrange", PgNumeric), 3906, 3907),
-    BuiltInType(new PgRange("tsrange", PgTimestamp.Timestamp), 3908, 3909),
-    BuiltInType(new PgRange("tstzrange", PgTimestamp.Timestamptz), 3910, 3911),
-    BuiltInType(new PgRange("daterange", PgDate), 3912, 3913),
-    BuiltInType(new PgRange("int8range", PgInteger.Int8), 3926, 3927),
+    BuiltInType(int4Range, 3904, 3905),
+    BuiltInType(numRange, 3906, 3907),
+    BuiltInType(tsRange, 3908, 3909),
+    BuiltInType(tstzRange, 3910, 3911),
+    BuiltInType(dateRange, 3912, 3913),
+    BuiltInType(int8Range, 3926, 3927),
     BuiltInType(PgJsonPath, 4072, 4073),
     BuiltInType(new PgReg("regnamespace"), 4089, 4090),
     BuiltInType(new PgReg("regrole"), 4096, 4097),
     BuiltInType(new PgReg("regcollation"), 4191, 4192),
-    BuiltInType(new PgMultirange("int4multirange", PgInteger.Int4), 4451, 6150),
-    BuiltInType(new PgMultirange("nummultirange", PgNumeric), 4532, 6151),
-    BuiltInType(new PgMultirange("tsmultirange", PgTimestamp.Timestamp), 4533, 6152),
-    BuiltInType(new PgMultirange("tstzmultirange", PgTimestamp.Timestamptz), 4534, 6153),
-    BuiltInType(new PgMultirange("datemultirange", PgDate), 4535, 6155),
-    BuiltInType(new PgMultirange("int8multirange", PgInteger.Int8), 4536, 6157),
+    BuiltInType(new PgMultirange("int4multirange", int4Range), 4451, 6150),
+    BuiltInType(new PgMultirange("nummultirange", numRange), 4532, 6151),
+    BuiltInType(new PgMultirange("tsmultirange", tsRange), 4533, 6152),
+    BuiltInType(new PgMultirange("tstzmultirange", tstzRange), 4534, 6153),
+    BuiltInType(new PgMultirange("datemultirange", dateRange), 4535, 6155),
+    BuiltInType(new PgMultirange("int8multirange", int8Range), 4536, 6157),
     BuiltInType(new PgSnapshot("pg_snapshot"), 5038, 5039),
     BuiltInType(PgXid8, 5069, 271)
   )

@@ -62,12 +62,13 @@ final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) exten
   def declared(declaration: String): Option[PgType] = declaration.split(":", 2) match {
     case Array("array", element) =>
       declared(element).filterNot(_.isInstanceOf[PgArray]).map(new PgArray(_, 0))
-    case Array("range", subtype)      => declared(subtype).map(new PgRange("range", _))
-    case Array("multirange", subtype) => declared(subtype).map(new PgMultirange("multirange", _))
-    case Array("composite")           => Some(new PgComposite(this))
-    case Array("hstore")              => Some(PgHstore)
-    case Array("enum")                => Some(new PgText("enum"))
-    case Array(name)                  => BuiltInTypes.byName.get(name)
-    case _                            => None
+    case Array("range", subtype) => declared(subtype).map(new PgRange("range", _))
+    case Array("multirange", subtype) =>
+      declared(subtype).map(found => new PgMultirange("multirange", new PgRange("range", found)))
+    case Array("composite") => Some(new PgComposite(this))
+    case Array("hstore")    => Some(PgHstore)
+    case Array("enum")      => Some(new PgText("enum"))
+    case Array(name)        => BuiltInTypes.byName.get(name)
+    case _                  => None
   }
 }
