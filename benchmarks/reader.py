@@ -84,6 +84,10 @@ class Reader:
         rows = self._rows(table, self._version(table))
         return int(self._value(f"SELECT count(*) FROM {rows}"))
 
+    def scan(self, table: str) -> None:
+        """Read all values of a table."""
+        self._value(f"SELECT max(COLUMNS(*)) FROM {self._rows(table, self._version(table))}")
+
     def _rows(self, table: str, version: int) -> str:
         folder = self._tables / table
         if self._kind == "delta":

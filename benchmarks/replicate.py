@@ -5,24 +5,25 @@ the machine affects all of them. The unit is the second of CPU, of Spark's JVM a
 processes apart. A job runs for years, so the JVM compiles its code in rounds that do not count.
 
 With --old, it compares jobs of an old version with those of this folder, in processes of their own.
-See `benchmarks.comparison`.
+See `benchmarks.job_measures`.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import math
 import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.comparison import LONG, MEASURES, Sizes, compare
 from benchmarks.cost import Cost
+from benchmarks.job_measures import LONG, MEASURES, Figures, Run, Sizes
 from benchmarks.jobs import FORMATS, Version
 from benchmarks.lake import Lake, session
 from spark_pgoutput.demo.server import PostgresServer
@@ -93,8 +94,8 @@ def copies(lake: Lake, rounds: int) -> Iterator[str]:
     for name, own in costs.items():
         ratio = statistics.median(best / cost.cpu for best, cost in zip(limit, own, strict=True))
         yield (
-            f"copy, {name:31} {lake.rows / _median(own, 'cpu'):9,.0f} rows per CPU second, "
-            f"{lake.rows / _median(own, 'seconds'):9,.0f} rows/s, {ratio:.2f} of psql"
+            f"copy, {name:31} {lake.rows / _median_cost(own, 'cpu'):9,.0f} rows per CPU second, "
+            f"{lake.rows / _median_cost(own, 'seconds'):9,.0f} rows/s, {ratio:.2f} of psql"
         )
 
 
@@ -125,13 +126,13 @@ def applies(lake: Lake, rounds: int, changes: int) -> Iterator[str]:
                 costs[target].append(cost)
     for target, own in costs.items():
         yield (
-            f"apply, {target:5} {changes / _median(own, 'spark'):9,.0f} changes per CPU second of "
-            f"Spark, {changes / _median(own, 'seconds'):9,.0f} changes/s, server "
-            f"{_median(own, 'server'):.1f} s of CPU"
+            f"apply, {target:5} {changes / _median_cost(own, 'spark'):9,.0f} changes per CPU "
+            f"second of Spark, {changes / _median_cost(own, 'seconds'):9,.0f} changes/s, server "
+            f"{_median_cost(own, 'server'):.1f} s of CPU"
         )
 
 
-def _median(costs: list[Cost], what: str) -> float:
+def _median_cost(costs: list[Cost], what: str) -> float:
     return float(statistics.median(getattr(cost, what) for cost in costs))
 
 
@@ -146,6 +147,95 @@ def _baselines(names: Sequence[str], sizes: Sizes, rounds: int, folder: Path) ->
         with PostgresServer(_SETTINGS) as server:
             yield from parts[name](Lake(spark, server, folder / name, sizes.rows))
     spark.stop()
+
+
+def compare(
+    names: Sequence[str],
+    versions: Sequence[Version],
+    kinds: Sequence[str],
+    sizes: Sizes,
+    rounds: int,
+    folder: Path,
+) -> Iterator[str]:
+    """Run measures, and give the table of each one in Markdown.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The measures.
+    versions : sequence of Version
+        The versions, of which the last one is the new one.
+    kinds : sequence of str
+        The formats.
+    sizes : Sizes
+        How much is measured.
+    rounds : int
+        How often each version runs each measure.
+    folder : Path
+        Where everything is that a run needs, until its end.
+    """
+    for name in names:
+        found: dict[str, dict[str, list[Figures]]] = {
+            kind: {version.name: [] for version in versions} for kind in kinds
+        }
+        for number in range(rounds):
+            for kind in kinds:
+                for version in versions if number % 2 == 0 else versions[::-1]:
+                    where = folder / f"{name}-{number}-{kind}-{version.name}"
+                    where.mkdir()
+                    try:
+                        figures = MEASURES[name](Run(version, kind, where, sizes))
+                    except Exception:
+                        _log.exception("%s, %s, %s failed", name, kind, version.name)
+                    else:
+                        found[kind][version.name].append(figures)
+                        text = ", ".join(f"{what}: {_text(own)}" for what, own in figures.items())
+                        _log.info(
+                            "%s, round %d, %s, %s: %s", name, number + 1, kind, version.name, text
+                        )
+                    finally:
+                        shutil.rmtree(where, ignore_errors=True)
+        yield markdown(name, found)
+
+
+def markdown(name: str, found: Mapping[str, Mapping[str, Sequence[Figures]]]) -> str:
+    """Return the table of a measure.
+
+    Parameters
+    ----------
+    name : str
+        The measure.
+    found : mapping
+        The figures of each round, by format and version.
+    """
+    versions = list(dict.fromkeys(version for own in found.values() for version in own))
+    ratio = ["/".join(versions[::-1])] if len(versions) == 2 else []
+    head = [name, "format", *versions, *ratio]
+    lines = [_row(head), "|---|---|" + "---:|" * (len(head) - 2)]
+    for kind, own in found.items():
+        for what in dict.fromkeys(what for rounds in own.values() for f in rounds for what in f):
+            medians = [_median_figure(own[version], what) for version in versions]
+            texts = [_text(value) for value in medians]
+            if ratio:
+                old, new = medians
+                texts.append(_text(new / old if old else math.nan))
+            lines.append(_row([what, kind, *texts]))
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _median_figure(rounds: Sequence[Figures], what: str) -> float:
+    values = [figures[what] for figures in rounds if what in figures]
+    return statistics.median(values) if values else math.nan
+
+
+def _text(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def main() -> None:

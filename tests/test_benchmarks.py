@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import benchmarks
-from benchmarks import comparison
-from benchmarks.comparison import Run, Sizes, markdown
+from benchmarks import replicate
 from benchmarks.corpus import as_streamed, corpus, read_messages, repeated
+from benchmarks.job_measures import Run, Sizes
 from benchmarks.jobs import Version, cpu_of
 from benchmarks.orders import orders, orders_file, shuffled_orders
 from benchmarks.queries import (
@@ -237,7 +237,7 @@ def test_comparison_shows_medians_of_rounds_and_their_ratio() -> None:
         "delta": {"old": [{"lag": 8.0}, {"lag": 2000.0}, {"lag": 10.0}], "new": [{"lag": 2.5}]},
         "iceberg": {"old": [], "new": [{"lag": 1.0}]},
     }
-    assert markdown("idle", found).splitlines() == [
+    assert replicate.markdown("idle", found).splitlines() == [
         "| idle | format | old | new | new/old |",
         "|---|---|---:|---:|---:|",
         "| lag | delta | 10 | 2.5 | 0.25 |",
@@ -257,9 +257,9 @@ def test_comparison_alternates_and_goes_on_when_a_run_fails(
             raise RuntimeError("The old version fails.")
         return {"seconds": 2.0}
 
-    monkeypatch.setattr(comparison, "MEASURES", {"idle": measure})
+    monkeypatch.setattr(replicate, "MEASURES", {"idle": measure})
     versions = [Version("old", tmp_path), Version("new", tmp_path)]
-    (table,) = comparison.compare(["idle"], versions, ["delta"], Sizes(), 2, tmp_path)
+    (table,) = replicate.compare(["idle"], versions, ["delta"], Sizes(), 2, tmp_path)
     assert runs == ["old", "new", "new", "old"]
     assert "| seconds | delta | – | 2 | – |" in table
     assert not list(tmp_path.iterdir())

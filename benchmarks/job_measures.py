@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import math
+import random
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ import psycopg
 
 from benchmarks.jobs import (
     JARS,
+    SLOT,
     Ended,
     Job,
     Version,
@@ -32,6 +34,7 @@ from benchmarks.jobs import (
 )
 from benchmarks.load import SETTINGS, Table, Write, Writer, make, pgbench, transactions
 from benchmarks.reader import Reader, commit_lag, commits_of, lag_of, lags_at
+from benchmarks.scans import Look, Scan, Scans
 from spark_pgoutput.demo.server import PostgresServer
 
 Figures = dict[str, float]
@@ -39,6 +42,7 @@ Figures = dict[str, float]
 _SAMPLE_SECONDS = 0.25
 _DRAIN_SECONDS = 300.0
 _CHANGES_OF_TRANSACTION = 100
+_LOOKS = 10
 _log = logging.getLogger(__name__)
 
 
@@ -245,6 +249,58 @@ def keys(run: Run) -> Figures:
     return figures
 
 
+def hour(run: Run) -> Figures:
+    """Measure the CPU of a job for three tables, and the files and scans of one of them.
+
+    By default, the tables get a hundred transactions a second. Let it run for an hour, after which
+    the tables have had a commit a second for so long. The looks are at ten random moments of the
+    last third of the time.
+    """
+    tables = [Table(f"large{number}", run.sizes.rows) for number in range(3)]
+    seconds = 60 * run.sizes.minutes
+    draw = random.Random(44)
+    moments = sorted(seconds * draw.uniform(2 / 3, 1) for _ in range(_LOOKS))
+    with PostgresServer(SETTINGS) as server:
+        fresh = run.job(server, tables, "fresh")
+        fresh.copy()
+        with psycopg.connect(server.conninfo, autocommit=True) as connection:
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [SLOT])
+        job = Job(run.version, server, run.kind, run.folder / "job")
+        copy = job.copy()
+        scans = Scans(job, fresh, tables[0].name)
+        looks: list[Look] = []
+        with (
+            job.running() as process,
+            pgbench(server, tables, run.sizes.rate // 10, run.folder) as load,
+        ):
+            first = transactions(server)
+            window = Window(job=process, server=postmaster(server), pgbench=load)
+            for moment in moments:
+                time.sleep(max(0.0, moment - window.seconds()))
+                looks.append(scans.look())
+                _log.info("after %d s: %s", window.seconds(), looks[-1])
+            time.sleep(max(0.0, seconds - window.seconds()))
+            used, rate = window.per_minute(), (transactions(server) - first) / window.seconds()
+        scans.close()
+        return {
+            "files, greatest number": max(look.files for look in looks),
+            **_scans("Spark", [look.spark for look in looks]),
+            **_scans("DuckDB", [look.duckdb for look in looks]),
+            "transactions a second": rate,
+            "commits of a table in a minute": len(commits_of(run.kind, job.tables / tables[0].name))
+            / (window.seconds() / 60),
+            **used,
+            **_taken("first copy before", copy),
+        }
+
+
+def _scans(reader: str, scans: Sequence[Scan]) -> Figures:
+    return {
+        f"scan by {reader} / of a fresh copy, median": statistics.median(s.ratio for s in scans),
+        f"scan by {reader}, median, s": statistics.median(s.table for s in scans),
+    }
+
+
 def first_copies(run: Run) -> Figures:
     """Measure the first copy of small tables in a session that has run a job before."""
     tables = [Table(f"t{number}", 100) for number in range(min(25, run.sizes.tables))]
@@ -368,110 +424,6 @@ def large(run: Run) -> Figures:
         }
 
 
-MEASURES: Mapping[str, Callable[[Run], Figures]] = {
-    "lag": lag,
-    "thirty": thirty,
-    "first-copies": first_copies,
-    "catch-up": catch_up,
-    "idle": idle,
-    "large": large,
-    "keys": keys,
-    "two-hundred": two_hundred,
-    "thousand": thousand,
-}
-# These take long, and run only if they are asked for.
-LONG = ("large", "keys", "two-hundred", "thousand")
-
-
-def compare(
-    names: Sequence[str],
-    versions: Sequence[Version],
-    kinds: Sequence[str],
-    sizes: Sizes,
-    rounds: int,
-    folder: Path,
-) -> Iterator[str]:
-    """Run measures, and give the table of each one in Markdown.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The measures.
-    versions : sequence of Version
-        The versions, of which the last one is the new one.
-    kinds : sequence of str
-        The formats.
-    sizes : Sizes
-        How much is measured.
-    rounds : int
-        How often each version runs each measure.
-    folder : Path
-        Where everything is that a run needs, until its end.
-    """
-    for name in names:
-        found: dict[str, dict[str, list[Figures]]] = {
-            kind: {version.name: [] for version in versions} for kind in kinds
-        }
-        for number in range(rounds):
-            for kind in kinds:
-                for version in versions if number % 2 == 0 else versions[::-1]:
-                    where = folder / f"{name}-{number}-{kind}-{version.name}"
-                    where.mkdir()
-                    try:
-                        figures = MEASURES[name](Run(version, kind, where, sizes))
-                    except Exception:
-                        _log.exception("%s, %s, %s failed", name, kind, version.name)
-                    else:
-                        found[kind][version.name].append(figures)
-                        text = ", ".join(f"{what}: {_text(own)}" for what, own in figures.items())
-                        _log.info(
-                            "%s, round %d, %s, %s: %s", name, number + 1, kind, version.name, text
-                        )
-                    finally:
-                        shutil.rmtree(where, ignore_errors=True)
-        yield markdown(name, found)
-
-
-def markdown(name: str, found: Mapping[str, Mapping[str, Sequence[Figures]]]) -> str:
-    """Return the table of a measure.
-
-    Parameters
-    ----------
-    name : str
-        The measure.
-    found : mapping
-        The figures of each round, by format and version.
-    """
-    versions = list(dict.fromkeys(version for own in found.values() for version in own))
-    ratio = ["/".join(versions[::-1])] if len(versions) == 2 else []
-    head = [name, "format", *versions, *ratio]
-    lines = [_row(head), "|---|---|" + "---:|" * (len(head) - 2)]
-    for kind, own in found.items():
-        for what in dict.fromkeys(what for rounds in own.values() for f in rounds for what in f):
-            medians = [_median(own[version], what) for version in versions]
-            texts = [_text(value) for value in medians]
-            if ratio:
-                old, new = medians
-                texts.append(_text(new / old if old else math.nan))
-            lines.append(_row([what, kind, *texts]))
-    return "\n".join(lines) + "\n"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _median(rounds: Sequence[Figures], what: str) -> float:
-    values = [figures[what] for figures in rounds if what in figures]
-    return statistics.median(values) if values else math.nan
-
-
-def _text(value: float) -> str:
-    if math.isnan(value):
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 def _taken(what: str, ended: Ended) -> Figures:
     return {f"{what}, s": ended.seconds, f"{what}, CPU of the job, s": ended.cpu}
 
@@ -579,3 +531,19 @@ def _ask(process: subprocess.Popen[bytes], job: Job, options: Mapping[str, str])
     process.stdin.write(json.dumps(options).encode() + b"\n")
     process.stdin.flush()
     return float(_answer(process, job))
+
+
+MEASURES: Mapping[str, Callable[[Run], Figures]] = {
+    "lag": lag,
+    "thirty": thirty,
+    "first-copies": first_copies,
+    "catch-up": catch_up,
+    "idle": idle,
+    "large": large,
+    "keys": keys,
+    "hour": hour,
+    "two-hundred": two_hundred,
+    "thousand": thousand,
+}
+# These take long, and run only if they are asked for.
+LONG = ("large", "keys", "hour", "two-hundred", "thousand")
