@@ -5,6 +5,7 @@
 # make test-slot    kill streams of a slot on each version of PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg
 # make test-histories HISTORIES=5000  write random histories into tables in small commits
+# make test-formats  run jobs on other versions of Spark, Delta and Iceberg
 # make test-infra   run jobs on an object store, catalogs, a cluster and Kafka that the tests start
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
 # make test-all     run the tests on each Spark, with all captures (half an hour)
@@ -49,9 +50,17 @@ SMOKE_TESTS := tests/test_every_spark.py tests/test_linkage.py
 # The JARs that Delta and Iceberg need in addition to Spark's, for the Spark of `make test`, and a database
 # for Iceberg's JDBC catalog.
 DELTA := 4.4.0
-LAKE_JARS := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 io.delta:delta-spark_4.1_2.13:$(DELTA) \
-  $(foreach jar,storage kernel-api kernel-defaults kernel-unitycatalog,io.delta:delta-$(jar):$(DELTA)) \
+FORMATS := io.delta:delta-spark_4.1_2.13:$(DELTA) org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0
+LAKE_JARS := $(foreach jar,storage kernel-api kernel-defaults kernel-unitycatalog,io.delta:delta-$(jar):$(DELTA)) \
   io.unitycatalog:unitycatalog-client:0.6.0 org.xerial:sqlite-jdbc:3.50.3.0
+
+# Delta and Iceberg for other versions of Spark, and the newest Iceberg.
+OTHER_FORMATS := 4.0.5 4.1.4 4.2.1
+FORMATS_4.0.5 := io.delta:delta-spark_4.0_2.13:$(DELTA) org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0
+FORMATS_4.1.4 := io.delta:delta-spark_4.1_2.13:$(DELTA) org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0
+FORMATS_4.2.1 := io.delta:delta-spark_4.2_2.13:$(DELTA)
+FORMAT_TESTS := $(wildcard $(foreach name,linkage lake_target replicate_tables replicate_shapes replicate_types \
+  replicate_values deleted_rows history,tests/test_$(name).py))
 
 # The tests of infrastructure also need Iceberg's REST catalog for tests and, for Spark, its version of hadoop-aws.
 # Of the AWS SDK, they need only the modules that S3A and Iceberg's S3FileIO use: the bundle of all modules has 600 MB.
@@ -72,14 +81,15 @@ KAFKA := org.apache.kafka:kafka_2.13:4.1.1
 KAFKA_JARS := org.apache.kafka:kafka-clients:3.9.1 org.apache.commons:commons-pool2:2.12.1 \
   $(foreach jar,sql-kafka token-provider-kafka,org.apache.spark:spark-$(jar)-0-10_2.13:4.1.1)
 
-# The PostgreSQL servers of the tests, in addition to the server of the demo. `make test` runs on the first.
+# The PostgreSQL servers of the tests, in addition to the server of the demo, which is PostgreSQL 18. `make test` uses
+# the demo's server and the first of these.
 POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
-.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-histories test-infra soak test-all \
+.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-formats test-histories test-infra soak test-all \
   check-jvm lint lint-jvm lint-python format sbt bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
-  bench-replicate-keys bench-replicate-two-hundred bench-replicate-thousand bench-compare dist clean sparks ready requirements
+  bench-replicate-keys bench-replicate-hour bench-replicate-two-hundred bench-replicate-thousand bench-compare dist clean sparks ready requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -117,6 +127,11 @@ test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)
 test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 	$(BIN)/pip install --quiet --group readers
 	$(BIN)/pytest $(PARALLEL) --lake -m lake
+
+test-formats: $(OTHER_FORMATS:%=test-formats-%)
+
+test-formats-%: build $(ARCHIVE) .spark-%/installed .lake-%/installed .postgres/$(firstword $(POSTGRES))
+	LAKE_JARS=$(CURDIR)/.lake-$* PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --lake $(FORMAT_TESTS)
 
 HISTORIES ?= 5000
 FIRST ?= 1
@@ -180,9 +195,10 @@ bench-slot: .venv-bench/installed $(JAR)
 bench-replicate: .venv-bench/installed .lake/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks.replicate $(OLD:%=--old %) $(BENCH_OPTIONS)
 
-# These measure one transaction of 10 million rows, changes anywhere in a table of 10 million rows, two hundred tables
-# that all change, and a thousand of which one changes. All take long.
-bench-replicate-large bench-replicate-keys bench-replicate-two-hundred bench-replicate-thousand: bench-replicate-%: .venv-bench/installed .lake/installed $(JAR)
+# These measure one transaction of 10 million rows, changes anywhere in a table of 10 million rows, an hour of a hundred
+# transactions a second, two hundred tables that all change, and a thousand of which one changes. All take long.
+bench-replicate-hour: BENCH_OPTIONS := --minutes 60 --rounds 1
+bench-replicate-large bench-replicate-keys bench-replicate-hour bench-replicate-two-hundred bench-replicate-thousand: bench-replicate-%: .venv-bench/installed .lake/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks.replicate $(OLD:%=--old %) --only $* $(BENCH_OPTIONS)
 
 bench-compare: build
@@ -192,7 +208,7 @@ dist: build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv .venv-bench .spark-* .postgres .lake .infra benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
+	rm -rf .venv .venv-bench .spark-* .postgres .lake .lake-* .infra benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/tools
 	$(SBT) jvm/package jvm/Test/compile # because make test would compile the tests with a cold compiler
@@ -216,8 +232,13 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 	$(BIN)/python tests/support/postgres_binaries.py "$$($(BIN)/jgo info path $(POSTGRES_JAR):$*)" $@
 
 .lake/installed: Makefile | $(VENV)/tools
-	rm -rf .lake && mkdir .lake
-	for jar in $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .lake || exit 1; done
+	rm -rf $(@D) && mkdir $(@D)
+	for jar in $(FORMATS) $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" $(@D) || exit 1; done
+	@touch $@
+
+.lake-%/installed: Makefile | $(VENV)/tools
+	rm -rf $(@D) && mkdir $(@D)
+	for jar in $(FORMATS_$*) $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" $(@D) || exit 1; done
 	@touch $@
 
 # The SDK is a part of the catalog's dependencies, and Spark has the other JARs that the SDK needs.

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from support.lake import needs_lake
+from support.lake import needs_iceberg, needs_lake
 from support.lake_catalog import elements
 from support.lake_target import LSN, LakeTarget, compact
 
@@ -23,8 +23,8 @@ pytestmark = needs_lake
 TARGETS = [
     pytest.param("spark_catalog.shop", marks=pytest.mark.lake),
     "folder",
-    "ice.shop",
-    pytest.param("ice_jdbc.shop", marks=pytest.mark.lake),
+    pytest.param("ice.shop", marks=needs_iceberg),
+    pytest.param("ice_jdbc.shop", marks=[needs_iceberg, pytest.mark.lake]),
 ]
 
 NAMES = [
@@ -236,7 +236,11 @@ def assert_cheap_to_merge(target: LakeTarget, table: str, key: list[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    "left", ["_delta_log/.00000000000000000000.json.b36c.tmp", "metadata/d4af.metadata.json"]
+    "left",
+    [
+        "_delta_log/.00000000000000000000.json.b36c.tmp",
+        pytest.param("metadata/d4af.metadata.json", marks=needs_iceberg),
+    ],
 )
 def test_a_table_is_made_where_making_one_was_interrupted(
     spark: SparkSession, tmp_path: Path, left: str
@@ -275,6 +279,7 @@ def test_a_table_gets_types_that_it_was_made_without(target: LakeTarget) -> None
     assert target.read("copied").selectExpr(f"t = {time}", "to_json(v)").collect() == [(True, "3")]
 
 
+@needs_iceberg
 def test_an_impossible_target_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     def refusal(name: str, table_format: str | None = None) -> str:
         return condition(lambda: print(LakeTarget(spark, name, table_format)))

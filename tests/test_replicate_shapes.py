@@ -102,6 +102,7 @@ def test_a_table_has_the_partitions_that_the_option_names(
         assert spark.sql(f"SELECT land FROM {job.sql_name('events')}").first() is not None
 
 
+@lake.needs_iceberg
 def test_a_sort_column_that_gets_another_type_stops_only_its_table(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyspark
 import pytest
 
-JARS = Path(__file__).parents[2] / ".lake"
+# `make test-formats` names another folder, which has other versions of Delta and Iceberg.
+JARS = Path(os.environ.get("LAKE_JARS", Path(__file__).parents[2] / ".lake"))
 
 # The files of jobs that use object stores, and those of the services that the tests start.
 INFRASTRUCTURE = Path(__file__).parents[2] / ".infra"
 
-# The Spark version that the JARs in .lake are built for.
-RUNS_HERE = pyspark.__version__.startswith("4.1.")
-needs_lake = pytest.mark.skipif(not RUNS_HERE, reason="Delta and Iceberg run on Spark 4.1 together")
+_SPARK = ".".join(pyspark.__version__.split(".")[:2])
 
-# Each format, as `LakeJob` names it.
-TARGETS = ("delta", "iceberg")
 
-# `make test` runs these tests with Iceberg, which commits faster, and `make test-lake` with Delta.
-JOB_TARGETS = ("iceberg", pytest.param("delta", marks=pytest.mark.lake))
+def _has(artifact: str) -> bool:
+    """Return whether there is a JAR of an artifact for the Spark of this process."""
+    return any(JARS.glob(f"{artifact}_{_SPARK}_*.jar"))
+
+
+# Each format that runs here, as `LakeJob` names it. All have a JAR for their version of Spark.
+TARGETS = tuple(
+    name
+    for name, artifact in {"delta": "delta-spark", "iceberg": "iceberg-spark-runtime"}.items()
+    if _has(artifact)
+)
+RUNS_HERE = bool(TARGETS)
+needs_lake = pytest.mark.skipif(not RUNS_HERE, reason=f"no format in {JARS} runs on this Spark")
+needs_iceberg = pytest.mark.skipif("iceberg" not in TARGETS, reason=f"no Iceberg in {JARS}")
+
+# `make test` runs these tests with Iceberg, whose commits are faster, and `make test-lake` with Delta.
+JOB_TARGETS = tuple(
+    pytest.param(name, marks=[pytest.mark.lake] if name == "delta" else [])
+    for name in TARGETS[::-1]
+)
 
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
