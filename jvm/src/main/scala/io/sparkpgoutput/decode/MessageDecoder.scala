@@ -26,7 +26,7 @@ import io.sparkpgoutput.protocol._
  * field straight into a row in Spark's own format. There is no object for a message, and none for a field. Two
  * things are read more than once:
  *
- *  - A message whose context is not known: see below.
+ *  - A message of which the caller does not say whether it was inside a stream block: see "Two layouts".
  *  - Cells of a tuple that have been checked. The decoder walks over them again to write the binary ones, or to
  *    write the texts if only some of them are selected.
  *
@@ -42,9 +42,9 @@ import io.sparkpgoutput.protocol._
  * '''Two layouts.''' Some messages can be inside a stream block and outside of one. Inside, the xid of the
  * transaction follows the tag. The message itself does not say where it was. A caller that knows it passes the
  * [[StreamContext]]. For a caller that does not know, the decoder reads the message without an xid, and if that
- * fails, with one. A reading must fit to the last byte, and a wrong one is four bytes off: it takes a part of
- * an oid for a marker or for the length of a text. If it fits in spite of that, it is refused if it has what
- * PostgreSQL never sends: the xid 0, a logical message that has an xid and is not transactional, or, in a Relation
+ * fails, with one. A reading must end at the last byte. A wrong one begins four bytes too early or too late. So it
+ * takes a part of an oid for a marker or for a length, and fails. If it ends at the last byte in spite of that, it is
+ * refused if it has what PostgreSQL never sends: the xid 0, a logical message that has an xid and is not transactional, or, in a Relation
  * or Type message without an xid, a namespace with a control character in its first four bytes. Both readings of a
  * logical message can be valid, so the decoder always makes both. If both are valid, the one with the smaller LSN is
  * right, because the other one takes an xid for the flags and the upper bytes of the LSN. If the reading without an

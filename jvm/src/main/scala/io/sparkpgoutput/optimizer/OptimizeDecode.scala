@@ -37,26 +37,27 @@ import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
  *  - The values in columns of typed rows that the query does not use are not converted, so they cannot be errors.
  *    `IS NULL` of a typed row uses all of its columns, because users check every column with it. `IS NOT NULL`,
  *    which Spark infers, uses none.
- *  - A condition of a filter that comes after a decode can move below the decode, as the first point below says. If
- *    it drops a row, a malformed message in this row is no error.
+ *  - A condition of a filter that comes after a decode moves below the decode, if it cannot fail and uses no decode:
+ *    Spark may give it to a source, which then drops rows before the decode gets them. A malformed message in a row
+ *    that is dropped is no error.
  *
  * '''What the rules may not do.'''
  *
- *  - Evaluate a decode for a row for which the query does not evaluate it: the decode could fail there. So a
- *    decode moves below an operator only if the operator evaluates it for each row. The conditions of a filter
- *    that come before the decode move below it too. So does a condition that comes later, if it cannot fail and
- *    does not use a decode: Spark may give it to a source, which then drops rows before the decode gets them.
- *  - Use a condition that comes after one that can fail: see [[InfallibleConditions]].
+ *  - Decode a row that the query does not decode, because the decode could fail. So a decode moves below an operator
+ *    only if the operator evaluates it for each row. The conditions of a filter that come before the decode move
+ *    below it too.
+ *  - Drop a message by a condition of a filter, if an earlier condition of the filter can fail. `InfallibleConditions`,
+ *    in `FilterDecodes.scala`, says which ones cannot.
  *  - Move a decode that is not deterministic, or that uses the variable of a lambda function.
- *  - Narrow a row that gets to an operator that does more than pass on columns: see [[TransparentOperators]]. A
- *    union, a write and the state of a join of streams need the whole row.
+ *  - Narrow a row that gets to an operator that does more than pass on columns: see [[TransparentOperators]], in
+ *    `ShareDecodes.scala`. A union, a write and the state of a join of streams need the whole row.
  *  - Leave out a member of a typed row's column: the conversion gives a whole value.
  *  - Narrow a typed row in which two columns have the same name, because columns are found by their names.
  *
- * The rules run when Spark has moved filters and projections to their places. The extension injects them with
- * `injectPreCBORule`: they run once, after Spark has optimized the operators, and before it pushes filters into
- * sources. `PgOutputExtensions.register` adds them to `extraOptimizations`, which run near the end of the optimizer,
- * until nothing changes. To turn them off, put this object's name in `spark.sql.optimizer.excludedRules`.
+ * The rules run when Spark has moved filters and projections to their places. A session that starts with the
+ * extension has them from `injectPreCBORule`: they run once, after Spark has optimized the operators, and before it
+ * pushes filters into sources. In a session that runs already, `PgOutputExtensions.register` adds them to
+ * `extraOptimizations`, which run near the end of the optimizer, until nothing changes. To turn them off, put this object's name in `spark.sql.optimizer.excludedRules`.
  * [[PruneChanges]] does the same for table changes.
  */
 object OptimizeDecode extends Rule[LogicalPlan] {

@@ -15,7 +15,8 @@ import io.sparkpgoutput.protocol.{Lsn, StreamContext, TextEncoding}
 
 /**
  * Returns the changes of committed transactions in the order of the commits, for each source. This head explains
- * what a streaming checkpoint holds: '''the open transactions'''.
+ * what the checkpoint of a stream of `pgoutput_changes` holds: '''the open transactions'''. The head of
+ * `SlotStream` says it for `format("pgoutput")`.
  *
  * {{{
  *   messages, by source ──► SourceBatch: TransactionAssembler ──► CommittedMessages ──► StreamChangeReader: rows

@@ -107,8 +107,8 @@ object JobStart {
   }
 
   /**
-   * Old and new rows must have values by the same options. With the option `infinity` = `error`, no row of the target
-   * has an infinite value, so another value of the option does not matter to old rows.
+   * All rows of a table must be converted by the same values of the options. So if a value changes, the table is
+   * copied again. Only a change from `infinity` = `error` needs no copy: no row of such a table has an infinite value.
    */
   private def reread(fresh: JobState, kept: JobState, table: TableState): TableState = {
     def has(types: String*) = table.table.source.columns.exists(column =>

@@ -51,10 +51,10 @@ import io.sparkpgoutput.source.slot._
  * Otherwise it starts a new session there.
  *
  * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. So the source
- * confirms only an LSN below which Spark has committed all. Spark gives it such an LSN in two calls: `commit(end)`,
- * and `latestOffset(start)`, because Spark asks for a batch when the previous batch is committed. So the confirmed
- * LSN is never above what Spark can ask for again. The next batch brings the LSN to its session, and `SessionEnd`
- * confirms it when the query stops.
+ * confirms only an LSN below which Spark has committed all. Spark gives it such an LSN in two calls. `commit(end)`
+ * says that a batch is committed. `latestOffset(start)` says so too, because Spark asks for a batch only when the
+ * previous one is committed. So the confirmed LSN is never above the start of a batch that Spark can still ask for.
+ * The next batch brings the LSN to its session, and `SessionEnd` confirms it when the query stops.
  *
  * A session confirms an LSN when a keepalive has shown that the server has sent everything below it. It sends the
  * confirmation once, and then "not known" again: a client that repeats an LSN below what was sent makes a fast
