@@ -22,6 +22,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
 from benchmarks.cost import Cost
 from benchmarks.job_measures import LONG, MEASURES, Figures, Run, Sizes
 from benchmarks.jobs import FORMATS, Version
@@ -53,15 +56,16 @@ def _wait(pid: int) -> tuple[int, int, float]:
 
 
 def copies(lake: Lake, rounds: int) -> Iterator[str]:
-    """Compare the first copy with psql's COPY and with Spark's JDBC source."""
+    """Compare the first copy with psql's COPY, with Spark's JDBC source, and with Spark's writers.
+
+    What a copy cannot avoid is to read the rows, as COPY does, and to write them, as Spark does
+    with rows of its cache. The last lines compare the copy with the sum of both.
+    """
     lake.fill("orders")
 
-    def replicated(target: str) -> None:
-        lake.job(target)().awaitTermination()
-
-    def jdbc() -> None:
-        path = str(lake.folder / "jdbc")
-        shutil.rmtree(path, ignore_errors=True)
+    def jdbc() -> DataFrame:
+        # Spark sees that two tables are the same only if they are one object, so none but `cached`
+        # is read from the cache.
         table = lake.spark.read.format("jdbc").options(
             url=lake.server.jdbc_url,
             dbtable="orders",
@@ -74,13 +78,29 @@ def copies(lake: Lake, rounds: int) -> Iterator[str]:
             numPartitions="8",
             fetchsize="10000",
         )
-        table.load().write.format("delta").save(path)
+        return table.load()
+
+    cached = jdbc().persist(StorageLevel.MEMORY_AND_DISK)
+    cached.count()
+
+    def replicated(target: str) -> None:
+        lake.job(target)().awaitTermination()
+
+    def written(rows: DataFrame, target: str) -> None:
+        path = lake.folder / "written"
+        shutil.rmtree(path, ignore_errors=True)
+        if target == "delta":
+            rows.write.format("delta").save(str(path))
+        else:
+            rows.writeTo("ice.written").using("iceberg").createOrReplace()
 
     parts: dict[str, Callable[[], float | None]] = {
         "psql COPY": lambda: _psql(lake),
         "replicate into Delta": lambda: replicated("delta"),
         "replicate into Iceberg": lambda: replicated("ice"),
-        "Spark's JDBC source into Delta": jdbc,
+        "Spark's JDBC source into Delta": lambda: written(jdbc(), "delta"),
+        "Spark's cache into Delta": lambda: written(cached, "delta"),
+        "Spark's cache into Iceberg": lambda: written(cached, "ice"),
     }
     costs: dict[str, list[Cost]] = {name: [] for name in parts}
     for number in range(-_WARM_COPIES, rounds):
@@ -97,6 +117,13 @@ def copies(lake: Lake, rounds: int) -> Iterator[str]:
             f"copy, {name:31} {lake.rows / _median_cost(own, 'cpu'):9,.0f} rows per CPU second, "
             f"{lake.rows / _median_cost(own, 'seconds'):9,.0f} rows/s, {ratio:.2f} of psql"
         )
+    for target in ("Delta", "Iceberg"):
+        measured = (costs[f"Spark's cache into {target}"], costs[f"replicate into {target}"])
+        ratio = statistics.median(
+            (read.cpu + write.cpu) / copy.cpu
+            for read, write, copy in zip(costs["psql COPY"], *measured, strict=True)
+        )
+        yield f"copy, replicate into {target}: {ratio:.2f} of the speed of COPY and Spark's writer"
 
 
 def applies(lake: Lake, rounds: int, changes: int) -> Iterator[str]:

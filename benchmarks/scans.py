@@ -71,6 +71,8 @@ class Scans:
         self._jobs = {"ice": job, "fresh": fresh}
         self._table = table
         self._spark = session(job.folder)
+        # With the default of 50 tasks, to read the small log of the table takes longer than a scan.
+        self._spark.conf.set("spark.databricks.delta.snapshotPartitions", "2")
         settings = {
             name.replace("catalog.ice", "catalog.fresh"): value
             for name, value in fresh.settings.items()
