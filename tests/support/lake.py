@@ -16,23 +16,17 @@ INFRASTRUCTURE = Path(__file__).parents[2] / ".infra"
 
 _SPARK = ".".join(pyspark.__version__.split(".")[:2])
 
-
-def _has(artifact: str) -> bool:
-    """Return whether there is a JAR of an artifact for the Spark of this process."""
-    return any(JARS.glob(f"{artifact}_{_SPARK}_*.jar"))
-
-
 # Each format that runs here, as `LakeJob` names it. All have a JAR for their version of Spark.
 TARGETS = tuple(
     name
-    for name, artifact in {"delta": "delta-spark", "iceberg": "iceberg-spark-runtime"}.items()
-    if _has(artifact)
+    for name, artifact in {"delta": "delta-spark_", "iceberg": "iceberg-spark-runtime-"}.items()
+    if any(JARS.glob(f"{artifact}{_SPARK}_*.jar"))
 )
 RUNS_HERE = bool(TARGETS)
 needs_lake = pytest.mark.skipif(not RUNS_HERE, reason=f"no format in {JARS} runs on this Spark")
 needs_iceberg = pytest.mark.skipif("iceberg" not in TARGETS, reason=f"no Iceberg in {JARS}")
 
-# `make test` runs these tests with Iceberg, whose commits are faster, and `make test-lake` with Delta.
+# `make test` runs these tests with Iceberg, which is faster, and `make test-lake` with Delta.
 JOB_TARGETS = tuple(
     pytest.param(name, marks=[pytest.mark.lake] if name == "delta" else [])
     for name in TARGETS[::-1]
