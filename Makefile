@@ -98,10 +98,10 @@ build: $(VENV)/installed $(JAR)
 
 # Both targets run in parallel, because neither keeps two cores busy all the time.
 test: build
-	$(MAKE) --jobs 2 test-jvm test-python
+	$(MAKE) --jobs 2 test-jvm test-python PYTEST_OPTIONS="-m 'not (other_sparks or takes_long)'"
 
 test-jvm: $(VENV)/tools
-	$(SBT) jvm/test
+	$(SBT) 'jvm/testOnly * -- -l TakesLong'
 
 # This leaves out the tests that are marked other_sparks, because other modules test this Spark more thoroughly. With
 # PYTEST_OPTIONS="--demo --store", it also checks what the demo prints, and runs jobs on .infra/store.
@@ -116,7 +116,7 @@ test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 test-spark-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TESTS)
 
-test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
+test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) check-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive --demo
 
 # The tests run on all versions of PostgreSQL, with each kind of kill.

@@ -124,7 +124,7 @@ final class DirectWrite(
         columns.indexOf(_)
       ) ++ others).distinct.sorted
 
-    /** The values of the target that the new images have. */
+    /** The values of the target that are copied into the rows to write. */
     private lazy val old: Map[RowPlace, InternalRow] = rowsAt(
       keyed.indices.filter { index =>
         val row = keyed(index)
@@ -220,7 +220,7 @@ final class DirectWrite(
       InternalRow.fromSeq(values)
     }
 
-    /** The numbers of the keys under which the target has values that rows with other keys need. */
+    /** The old keys of moved rows of which only the target has values, as numbers of the lookup. */
     private lazy val roots: Set[Int] = left.values.iterator
       .filter(row => position(row, bornAt).isEmpty && unsent.exists(isUnsent(row, _)))
       .map(lookup.number(_, key.toIndexedSeq)).toSet

@@ -24,7 +24,7 @@ final class KeyedWrite(batch: TableBatch) {
     val hasMoves = toasted.nonEmpty && (batch.statistics.moved > 0 || batch.format.hasVersions)
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
-      // An update of a column that the table does not have any more can still have moved a row.
+      // No row needs a Left row. There can be some, if an update did not send a column that was dropped since.
       else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
     def clauses =
       if (batch.format.hasVersions) versioning else if (batch.format.marks) marking else mirroring

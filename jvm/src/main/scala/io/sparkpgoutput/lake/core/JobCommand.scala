@@ -50,7 +50,8 @@ object JobCommand {
  * @param appliers how many tables are committed at the same time
  * @param copiers how many tables are copied at the same time
  * @param intervalMillis the least time between two commits of a table
- * @param maxHeldWal the bytes of WAL that a failed table holds back at most
+ * @param maxHeldWal
+ *   how far the oldest change of a failed table may be behind what the job has read, in bytes of WAL of all tables
  * @param stopsAtError whether the first failed table ends the job
  * @param copiesChanged whether a table is copied if its changes do not show what happened to it
  * @param excludes whether the options exclude a table. That is the same for the whole life of a process.

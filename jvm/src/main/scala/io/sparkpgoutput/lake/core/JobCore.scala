@@ -26,9 +26,9 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * '''When an LSN is confirmed.''' Each time the job writes its state, it computes the least position of all
  * tables that have a queue, or takes the read LSN if none has one. This LSN is a part of the state
- * ([[JobState.confirmed]]). The job writes the state when a table changes its status, every ten seconds if the
- * LSN has moved, and at its end. When the state is durable, the reader confirms the LSN to the server, which may
- * then remove the WAL below it.
+ * ([[JobState.confirmed]]). The job writes the state at once if a step waits for it, such as a change of a table's
+ * status. Otherwise, it writes a state that has changed after ten seconds, and at its end. When the state is durable,
+ * the reader confirms the LSN to the server, which may then remove the WAL below it.
  *
  * '''Why no change is lost, and none is applied twice.''' A change that is read and not committed is in a
  * queue, so it is not below the confirmed LSN. A crash loses the queues. The next process begins at the LSN
@@ -39,14 +39,14 @@ import io.sparkpgoutput.protocol.Lsn
  * So the server keeps the WAL from there on, and the table continues without a copy when the cause of its
  * error is gone. Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk
  * for queues is full, the state says that the table needs a copy. When that is durable, the queue is dropped.
- * The same holds for a table that waits, for example for its folder in the store, while others are committed.
- * A table whose copy has failed loses its queue at once. A table without a queue holds back nothing, and must be
+ * `maxHeldWal` also limits a live table that waits while others are committed, for example for its folder in the
+ * store. If all tables wait, for example for a store that is away, they hold back WAL without a limit. A table whose
+ * copy has failed loses its queue at once: since the copy began, the state says that it needs one. A table without a queue holds back nothing, and must be
  * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
  *
- * '''What a full disk stops.''' Reading pauses for all tables until there is room. The largest queue of a failed
- * table is dropped, or else that of a table that is copied. If no queue has a whole transaction, so that no
- * commit can make room, the queue of a live table is dropped. While all tables wait, for example for a store
- * that is away, they stay live: they hold back WAL without a limit.
+ * '''What a full disk stops.''' Reading pauses for all tables until there is room. Of the queues of failed tables,
+ * the largest is dropped. If there is none, that is the largest queue of a table that is copied. If no queue has a
+ * whole transaction, so that no commit can make room, the queue of a live table is dropped.
  *
  * '''Why a cut is right.''' A cut is the first part of a queue, and ends at or below the read LSN, so it has
  * whole transactions. The cuts of a table are committed one after the other, and each commit compares the
@@ -248,7 +248,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         dropQueue(oid, work)
         copyAgain(oid, work, now)
       } else if (wasApplying && table.copyReason.nonEmpty && failure.kind != TableFailure.Waits) {
-        // The copy corrects the table, so the changes before it do not matter any more.
+        // A user has asked for a copy, and the changes that should come before it cannot be applied.
         work.notBefore = now
         change(oid)(_.copying(table.copyReason.get))
         write(): Unit

@@ -40,7 +40,7 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   /** Returns whether a revision of the state is durable. */
   def isWritten(number: Long): Boolean = number <= written
 
-  /** The LSN below which each table that has a queue has everything. */
+  /** The LSN below which no table needs anything from the server. A table that is copied needs all of its queue. */
   def confirmable: Long = works.foldLeft(readLsn) { case (least, (oid, work)) =>
     work.queue.fold(if (work.wantsQueue) Lsn.min(least, durable.confirmed) else least) { queue =>
       val position =
@@ -60,7 +60,7 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   protected def writeIfDue(now: Long): Unit = {
     val isDue = now - lastWrite >= WriteMillis
     if (writing == 0 && (isUrgent || isDue)) {
-      // Each state has the newest LSN. If copies begin and end all the time, no state is only due.
+      // An urgent state gets the newest LSN too, because urgent states can follow each other without a pause.
       tell()
       if (isUrgent || revision > written) {
         isUrgent = false

@@ -170,8 +170,8 @@ object JobStart {
 
   /**
    * Accepts the mark that the table of the target has. Its rows are the rows that the table of the server had
-   * at the mark, no matter which process and generation has written them. So each mark is right if it is not
-   * below the one in the state.
+   * at the mark, no matter which process and generation has written them. So a mark is right if it is equal
+   * to the one in the state, or greater. A lower one means that the table was restored.
    *
    * A mirror and its history can have different marks, if a process ended between two commits. The queue then begins at
    * the lesser one. If the process ended between the commits of a copy, the table is copied again.
@@ -199,7 +199,8 @@ object JobStart {
     }
     kept.status match {
       case Copying(_, Some(lsn)) if has(lsn) => taken(Live)
-      // A late commit of this copy must not count: the table has no queue from now on.
+      // Another process may still commit this copy. That must not count, because this process has no queue for the
+      // changes after it.
       case Copying(reason, _)                         => known.copy(status = Copying(reason))
       case Dropped | Excluded | Failed(_, _, true, _) => known
       case status if has(kept.mark.getOrElse(0L))     => taken(status)

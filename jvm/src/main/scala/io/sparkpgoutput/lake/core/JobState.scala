@@ -85,7 +85,8 @@ final case class JobState(
  *   of their marks.
  * @param lastChange the time of the last commit at the server that changed the table
  * @param ahead
- *   the greater mark of the two, if a process ended between their commits. The state has it in memory only.
+ *   the greater mark of the two, if a process ended between their commits. It is not in the file of the state: a start
+ *   reads it from the target.
  * @param copyReason
  *   why the table, which is live and keeps old rows, is copied as soon as it has the changes before the copy
  */

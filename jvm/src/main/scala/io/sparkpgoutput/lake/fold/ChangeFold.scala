@@ -34,11 +34,11 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * '''Unchanged TOASTed values.''' The server does not send a TOASTed value that an UPDATE leaves as it is
  * (`logicalrep_write_tuple` in `proto.c`). The fold takes the newest value that a message of the cut has for
  * the row under this key. With REPLICA IDENTITY FULL, the old row has it. If no message has one, the fold sets
- * the flag of the column, and the write keeps the value of the target.
+ * the flag of the column, and the write keeps the value that the target has under the same key.
  *
  * If an UPDATE changes the key and does not send a value, the messages of the old key can have it, or the target
- * has it under the old key. So the fold also gives the row as it was when it left the old key ([[RowOp.Left]]),
- * with the position of the UPDATE, and the row under the new key has the same position ([[FoldedColumns.Born]]).
+ * has it under the old key. So the fold gives one more row under the old key, [[RowOp.Left]]: the row just before the
+ * UPDATE, with the position of the UPDATE. The row under the new key has the same position in [[FoldedColumns.Born]].
  * A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]]) looks the value up by these positions, and other
  * writes join the rows ([[io.sparkpgoutput.lake.apply.MovedRows]]). Both follow several changes of the key in one
  * cut back to the first key, under which the target has the value. If the target lacks this row, the table has

@@ -28,7 +28,9 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param isFull true if the replica identity is FULL
  * @param definitions the definitions of the cut
  * @param unsent the ordinals of the columns that can lack a value in a row of the fold. The target then has the value.
- * @param toasted the columns of `unsent` whose values an update did not send
+ * @param toasted
+ *   the columns of `unsent` that an update did not send. The others lack values because deletions and versions keep those
+ *   of the target.
  * @param truncations each TRUNCATE of the cut
  * @param isStrict true makes changes that contradict each other an error
  * @param mode what the target contains
@@ -192,8 +194,8 @@ object FoldFormat {
   }
 
   /**
-   * The columns that an update did not send. Columns that the definition of the update lacks are
-   * among them.
+   * The columns that an update did not send. These include columns that the table did not have when the
+   * update ran.
    */
   private def unsent(
       table: MirroredTable,

@@ -30,8 +30,8 @@ import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Trun
  *
  * '''Values that were not sent''' are those of the previous version. The newest message of the cut that has the value
  * counts, as in [[KeyedFold]]. If no message has it, the current version of the target does. The write looks up such
- * values only for a key that another key was changed to, so the fold gives the version of the target as if an UPDATE had
- * changed its key to the same key ([[RowOp.Left]]).
+ * values only for moved rows. So the fold gives the version of the target as a row that moved to its own key
+ * ([[RowOp.Left]]).
  */
 abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
   private val out = mutable.Queue.empty[UnsafeRow]

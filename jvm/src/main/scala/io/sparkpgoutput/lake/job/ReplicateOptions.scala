@@ -480,8 +480,8 @@ object ReplicateOptions {
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onSchemaChange",
         "copy",
-        "The server can alter a table in a way that its messages do not describe. With copy, the job " +
-          "then copies the table again. With error, the table fails."
+        "What happens to a table that the job can correct only by a copy, for example after an ALTER " +
+          "TABLE that the messages do not describe. With copy, the job copies it. With error, it fails."
       )("copy" -> true, "error" -> false)((options, copies) =>
         options.copy(copiesChanged = copies)
       ),
@@ -499,8 +499,8 @@ object ReplicateOptions {
       size(
         "maxHeldWal",
         "10g",
-        "The WAL that the server keeps for a failed table at most. Above it, the job drops the " +
-          "changes of the table, and copies the table when the cause of the error is gone."
+        "How much WAL of all tables the server keeps for a failed table at most. Above it, the job " +
+          "drops the changes of the table, and copies the table when the cause of the error is gone."
       )((options, bytes) => options.copy(maxHeldWal = bytes)),
       OptionSpec.parsed[ReplicateOptions, Long](
         "queueMemory",

@@ -153,7 +153,7 @@ final private[job] class TableApplier(job: JobParts) {
 
   /**
    * Commits a cut to each table of the target: to two of them if the table has a mirror and a history. If the process
-   * ends between the two commits, the marks differ. The cut comes again, and the table that has it leaves it out.
+   * ends between the two commits, the marks differ. The changes come again, and the table that has them leaves them out.
    */
   private def commit(table: TableState, queue: TableQueue, cut: Cut, upTo: Long): Unit = {
     val started = System.nanoTime()

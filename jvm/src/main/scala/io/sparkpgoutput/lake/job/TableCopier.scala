@@ -74,12 +74,16 @@ import io.sparkpgoutput.protocol.Lsn
  *    ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
  *  - The target cannot follow a change of the columns ([[io.sparkpgoutput.lake.target.TableEvolution]]).
  *  - An option gives a column another type, its values another meaning, or the table another mode.
- *  - The table of the target has no mark, or another one than the job expects: somebody has removed, restored or
- *    written it.
- *  - The job has dropped the queue of the table ([[io.sparkpgoutput.lake.core.JobCore]]).
+ *  - An option excludes or hashes other columns, or the options lay out the table in a way that needs a copy.
+ *  - The mark of the table is gone, is lower than the job expects, or belongs to a newer copy: somebody has removed or
+ *    restored the table, or another process has copied it. Drift leads to no copy.
+ *  - The queue of the table is gone: the job has dropped it ([[io.sparkpgoutput.lake.core.JobCore]]), or a file of it is
+ *    lost.
  *  - The table gets a name in the target that another table had.
+ *  - A copy of it has not ended.
  *
- * If `onSchemaChange` is `error`, or if three copies for the same reason did not help, the table fails instead.
+ * If `onSchemaChange` is `error`, a table that a commit finds changed fails instead. Requests, lost queues, new names
+ * and what a start finds always lead to a copy. If three copies for the same reason did not help, the table fails.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

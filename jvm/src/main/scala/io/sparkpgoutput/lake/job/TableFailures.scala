@@ -25,7 +25,7 @@ object TableFailures {
   private val LostTasks =
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
 
-  /** The errors that a new copy of the table corrects. */
+  /** The errors that a new copy of the table corrects. If another process has taken over, the job ends instead. */
   private val Changed =
     Set(
       "PGOUTPUT_TABLE_CHANGED",

@@ -17,7 +17,7 @@ import io.sparkpgoutput.protocol.BigEndian
 
 /**
  * Memory and disk that all queues of a job share. If the memory is used up, blocks of the queue that has most
- * go to files of a local folder. The blocks that are read last go first.
+ * go to files of a local folder, the newest blocks first, because they are needed last.
  *
  * @param memory the bytes that queues may have in memory
  * @param disk the bytes that queues may have in files
@@ -48,8 +48,8 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   def diskUsed: Long = usedDisk.get
 
   /**
-   * Returns whether memory and disk are both used up, or the disk cannot be written: the caller drops a
-   * queue or stops reading. From time to time it looks whether the disk can be written again.
+   * Returns whether memory and disk are both used up, or the disk cannot be written. Then the
+   * reader stops reading, and the core can drop a queue. From time to time it looks whether the disk can be written again.
    */
   def isFull: Boolean = isAboveMemory && {
     makeRoom()

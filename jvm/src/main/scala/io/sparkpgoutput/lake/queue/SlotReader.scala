@@ -458,8 +458,8 @@ final class SlotReader(
   }
 
   /**
-   * Sends a status update. An LSN is confirmed once: a client that repeats one below what was sent makes
-   * a fast shutdown of the server wait for ever. The applied LSN is what monitors show.
+   * Sends a status update. It confirms an LSN once: if the job repeated an LSN that is below what the server has sent,
+   * a fast shutdown of the server would never end. The applied LSN is what monitors show.
    */
   private def send(session: Session, askReply: Boolean): Unit = {
     val confirmed = confirmation

@@ -24,9 +24,9 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * A direct commit returns only after the format has confirmed it, so its mark is read back only after an error.
  *
- * '''What a mark says.''' The table has all transactions of the server with a commit LSN below the mark, and no
- * others that change the table. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never separates
- * them. Delta has the mark as the version of an application's transaction (`txn`), and Iceberg in the summary
+ * '''What a mark says.''' The table has each transaction of the server with a commit LSN below the mark, and no
+ * change of a later one. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never
+ * separates them. Delta has the mark as the version of an application's transaction (`txn`), and Iceberg in the summary
  * of the snapshot and in a property of the table ([[IcebergMark]]).
  *
  * '''Why no cut is written twice, and none on other rows.''' A cut expects the mark at which it begins, and leaves the
@@ -37,9 +37,9 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as of
  * its own mark. The next process reads the marks. The server sends everything from the confirmed LSN on again, and
- * each table takes what is not below its mark. No change of a table that needs no copy is between its mark and the
- * confirmed LSN, because a change that is not committed holds the confirmed LSN back. A transaction
- * that changes several tables is whole in each of them, and readers can see it in one table before another. A mirror
+ * each table takes what is not below its mark. A mark can be below the confirmed LSN, if the table
+ * had no changes since. Nothing is missing then, because a change that is not committed holds the confirmed LSN back,
+ * unless its table is copied anyway. A transaction that changes several tables is whole in each of them, and readers can see it in one table before another. A mirror
  * and its history are two such tables: see [[io.sparkpgoutput.lake.job.TableApplier]].
  *
  * '''If the outcome of a commit is unknown''', because the answer of a store or a catalog was lost, the mark decides:

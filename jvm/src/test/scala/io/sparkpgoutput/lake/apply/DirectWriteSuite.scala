@@ -13,13 +13,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.{IntegerType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
-import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, KeyCache, TableKeys}
 import io.sparkpgoutput.lake.queue.CutLimit
 import io.sparkpgoutput.lake.target._
+import io.sparkpgoutput.{DeltaTests, TakesLong}
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
 class DirectWriteSuite extends DeltaTests {
@@ -188,7 +188,10 @@ class DirectWriteSuite extends DeltaTests {
     IcebergTables.in(spark, name)
   )
 
-  test("a cut that needs many values of the target is written by a MERGE, with the same rows") {
+  test(
+    "a cut that needs many values of the target is written by a MERGE, with the same rows",
+    TakesLong
+  ) {
     def written(to: Target, mode: TableMode, mostOld: Long) = {
       val table = new WrittenTable(spark, to, ReplicaIdentity.Default, mode, mostOld = mostOld)
       import table.row

@@ -14,11 +14,11 @@ import org.apache.spark.sql.types.{IntegerType, StringType}
 
 import org.apache.commons.io.FileUtils
 
-import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.DirectChange
 import io.sparkpgoutput.lake.target._
+import io.sparkpgoutput.{DeltaTests, TakesLong}
 
 /**
  * Interrupts commits, rewrites, checkpoints and the removal of old versions at each step: the process dies,
@@ -193,8 +193,9 @@ class InterruptedWritesSuite extends DeltaTests {
       (what, isCut, act) <- actions
       fault <- Seq(FaultyFiles.Death, FaultyFiles.LostAnswer)
       if takesAll || isCut && version != "3"
+      tags = Option.when(format == "delta" && fault == FaultyFiles.LostAnswer)(TakesLong)
     }
-      test(s"$format$version: $fault at each step of $what") {
+      test(s"$format$version: $fault at each step of $what", tags.toSeq: _*) {
         def run(step: Int): Option[String] = {
           written.restore()
           written.write(0)

@@ -5,11 +5,11 @@ import java.nio.file.Files
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{col, unix_micros}
 
-import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.target._
+import io.sparkpgoutput.{DeltaTests, TakesLong}
 
 /**
  * Rows that are deleted at the server and stay in the target: written directly, and by a MERGE into a table
@@ -83,7 +83,7 @@ class MarkedRowsSuite extends DeltaTests {
     }
   }
 
-  test("a TRUNCATE marks all rows, also those of its own cut") {
+  test("a TRUNCATE marks all rows, also those of its own cut", TakesLong) {
     each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
       import table.row
       import table.server._

@@ -11,11 +11,11 @@ import org.apache.spark.sql.types._
 
 import org.apache.iceberg.spark.Spark3Util
 
-import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target.{Target, TargetWrite, Targets}
+import io.sparkpgoutput.{DeltaTests, TakesLong}
 
 /**
  * Tables with partitions, a clustering or a sort order, in both formats. If `-Dspark-pgoutput.histories=` is
@@ -160,7 +160,7 @@ class ShapedTablesSuite extends DeltaTests {
       else again()
     }
 
-    test(s"$format: a history gets another shape, and keeps its rows and its mark") {
+    test(s"$format: a history gets another shape, and keeps its rows and its mark", TakesLong) {
       val target = open(format)
       val schema = new StructType().add("id", IntegerType).add("v", StringType)
       if (target.exists("events")) target.drop("events")

@@ -11,7 +11,7 @@ import org.apache.xbean.asm9.{ClassReader, ClassVisitor, ClassWriter, MethodVisi
 import io.sparkpgoutput.lake.apply.{CutApply, CutOfServer, ServerHistory}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.KeyCache
-import io.sparkpgoutput.{DeltaTests, LoggedTexts}
+import io.sparkpgoutput.{DeltaTests, LoggedTexts, TakesLong}
 
 /** The members of Delta's classes that direct commits use. */
 class DeltaLinkageSuite extends DeltaTests {
@@ -43,7 +43,10 @@ class DeltaLinkageSuite extends DeltaTests {
     }
   }
 
-  test("if Delta lacks a member, tables are written by MERGE, and the log says so once") {
+  test(
+    "if Delta lacks a member, tables are written by MERGE, and the log says so once",
+    TakesLong
+  ) {
     val lacking =
       new Without("org.apache.spark.sql.delta.util.DeltaFileOperations$", "absolutePath")
     val place = new FolderPlace(spark, Files.createTempDirectory("linkage").toString)

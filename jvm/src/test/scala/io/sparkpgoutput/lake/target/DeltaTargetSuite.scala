@@ -12,11 +12,11 @@ import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct._
+import io.sparkpgoutput.{DeltaTests, TakesLong}
 
 /** Tables of Delta. */
 class DeltaTargetSuite extends DeltaTests {
@@ -100,7 +100,10 @@ class DeltaTargetSuite extends DeltaTests {
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
   }
 
-  test("old files are removed also if the log lacks commits since they were removed last") {
+  test(
+    "old files are removed also if the log lacks commits since they were removed last",
+    TakesLong
+  ) {
     val root = Files.createTempDirectory("vacuum")
     val folder = root.resolve("t")
     val target = Targets.of(spark, root.toString, Some("delta"))
@@ -249,7 +252,7 @@ class DeltaTargetSuite extends DeltaTests {
   private def inLog(folder: Path, what: String) =
     files(folder.resolve("_delta_log")).map(_.getFileName.toString).filter(_.endsWith(what))
 
-  test("commits are removed from the log as soon as no version that stays needs them") {
+  test("commits are removed from the log as soon as no version that stays needs them", TakesLong) {
     val root = Files.createTempDirectory("log")
     val folder = root.resolve("t")
     val info = folder.resolve("_delta_log/_last_vacuum_info")
