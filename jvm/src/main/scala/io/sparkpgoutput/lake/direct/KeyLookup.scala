@@ -188,13 +188,24 @@ final class KeyLookup(
     val width = wanted.width
     val keys = kept.keys
     val rows = keys.limit() / (if (kept.hasAll) width else width + 1)
-    var row = 0
-    while (row < rows) {
-      val at = row * width
-      val number = wanted.find(keys.get(at), if (width == 1) 0 else keys.get(at + 1))
-      if (number >= 0)
-        put(found, number, file, if (kept.hasAll) row.toLong else keys.get(rows * width + row))
-      row += 1
+    val part = new Array[Long](math.min(rows, PartRows) * width)
+    var begin = 0
+    while (begin < rows) {
+      val count = math.min(rows - begin, PartRows)
+      // To copy many numbers at once costs less than a call for each of them.
+      keys.get(begin * width, part, 0, count * width)
+      var row = 0
+      while (row < count) {
+        val first = part(row * width)
+        if (wanted.mayHave(first)) {
+          val number = wanted.find(first, if (width == 1) 0 else part(row * width + 1))
+          val at = begin + row
+          if (number >= 0)
+            put(found, number, file, if (kept.hasAll) at.toLong else keys.get(rows * width + at))
+        }
+        row += 1
+      }
+      begin += count
     }
   }
 
@@ -218,14 +229,28 @@ final class KeyLookup(
     private val wanted = new Array[Long](keys.length * width)
     private val slots = new Array[Int](capacity)
 
+    /** The bits of the first numbers of all keys. If the keys are few, one bit of 32 is set, and a core has all in its cache. */
+    private val bits = new Array[Long](math.min(capacity / 4, MostWords))
+    private val shift = 1 + java.lang.Long.numberOfLeadingZeros(bits.length * 64L)
+
+    private def bitOf(first: Long) = (first * Spread) >>> shift
+
     keys.indices.foreach { number =>
       numbers.put(keys(number), places, wanted, number * width)
+      val bit = bitOf(wanted(number * width))
+      bits((bit >>> 6).toInt) |= 1L << bit
       var slot = slotOf(wanted(number * width))
       while (slots(slot) != 0) slot = (slot + 1) & (capacity - 1)
       slots(slot) = number + 1
     }
 
     private def slotOf(first: Long) = KeyLookup.this.slotOf(XXH64.hashLong(first, Seed))
+
+    /** Returns false for most numbers that are not the first one of a key. This takes a nanosecond. */
+    def mayHave(first: Long): Boolean = {
+      val bit = bitOf(first)
+      (bits((bit >>> 6).toInt) & (1L << bit)) != 0
+    }
 
     /** Returns the number of a key; -1 if it is not one of the keys. */
     def find(first: Long, second: Long): Int = {
@@ -304,6 +329,15 @@ object KeyLookup {
 
   /** In more rows than this, the executors of a cluster find keys faster than the driver does. */
   final private val MostRows = 50000000L
+
+  /** The rows whose numbers are copied at once. */
+  final private val PartRows = 1024
+
+  /** The greatest size of the bits of a lookup: 128 KiB. */
+  final private val MostWords = 1 << 14
+
+  /** The multiplication by this number of 2^64 / golden ratio spreads numbers that follow each other. */
+  final private val Spread = 0x9e3779b97f4a7c15L
 
   /** Each process has another number, so that nobody can choose keys whose hashes are the same. */
   private val Seed = new java.security.SecureRandom().nextLong()

@@ -172,6 +172,33 @@ class KeyLookupSuite extends AnyFunSuite {
     }
   }
 
+  test("keys of a large file are found, whether all of its rows have one or not") {
+    for {
+      key <- Seq(IntegerType, StringType)
+      ended <- Seq(Set.empty[Int], Set(0, 1023, 3000))
+    } {
+      def of(id: Int): Any = if (key == IntegerType) id else UTF8String.fromString(s"k$id")
+      val schema = new StructType().add("id", key).add("ended", LongType)
+      val table = new MemoryTable(schema, cache(1 << 20, 0).table("t"))
+      table.files = Seq(new MemoryFile(
+        "f1",
+        (0 until 5000).map(id => InternalRow(of(id), if (ended(id)) 1L else null))
+      ))
+      val ids = IndexedSeq(0, 1, 1022, 1023, 1024, 2047, 2048, 3000, 4999, 5000, -1)
+      def find() =
+        new KeyLookup(
+          IndexedSeq(KeyColumn.of(key).get),
+          ids.map(id => InternalRow(of(id))),
+          IndexedSeq(0)
+        ).find(table, IndexedSeq(0), Some(1))
+      (1 to 2).foreach { _ =>
+        assert(find().map(place => Option(place).map(_.position.toInt)) ==
+          ids.map(id => Option.when(id >= 0 && id < 5000 && !ended(id))(id)))
+        assert(table.reads == 1)
+      }
+    }
+  }
+
   test("the keys of all files that are read at the same time take a part of the heap only") {
     val part = Runtime.getRuntime.maxMemory / 8 / 8 / 3 * 2 // of the numbers that have room
     val cache = new KeyCache(1000, Long.MaxValue, Files.createTempDirectory("keys").toFile)
