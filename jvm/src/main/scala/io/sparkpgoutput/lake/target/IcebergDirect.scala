@@ -40,8 +40,8 @@ import io.sparkpgoutput.lake.direct.{
  * Direct commits to a table of Iceberg, by its public API. None of it runs a job of Spark.
  *
  * {{{
- *   format v2: one position delete file for each commit ──► above MostDeleteFiles: one for all commits,
- *              in each partition of the table
+ *   format v2: one position delete file for each commit ──► above MostDeleteFiles in a partition of the
+ *              table: the small ones become one
  *   format v3: a deletion vector for each data file, which has the earlier deletions too
  *   both:      a data file without a row that is left is removed
  * }}}
@@ -148,7 +148,7 @@ final private class IcebergDirect(keys: TableKeys) {
         known = Some(files)
         val columns = IcebergVersion.rewritten(metadata)
         // The choice looks at the deleted rows of all files, which would be read one after the other.
-        IcebergFiles.withDeletes(files.files.values.toSeq): Unit
+        IcebergFiles.read(files.files.values.flatMap(_.deletions))
         val due = Compaction.choose(new IcebergVersion(table, columns, files, keys).files)
         Option.when(due.nonEmpty) {
           // Only the manifests say which ids the rows of a new file of v3 have got.
@@ -261,7 +261,8 @@ final private class IcebergDirect(keys: TableKeys) {
           val vectors = writer.vectors(fresh.toSeq.map(Deletion(_, bitmap, positions)))
           vectors.foreach { case (_, vector) => replace.addFile(vector) }
           kept ++ vectors.map { case (deletion, vector) =>
-            deletion.file.path -> deletion.file.withDeleted(bitmap, List(vector))
+            val only = new DeletedRows(vector, bitmap)
+            deletion.file.path -> deletion.file.withDeleted(List(only), bitmap)
           }
         } else {
           // A rewrite can add delete files only in place of others, so all those of the partition become one.
@@ -270,17 +271,17 @@ final private class IcebergDirect(keys: TableKeys) {
           val beside = kept.values.filter(_.partition == partition).toSeq
           deleteFiles(metadata, table).filter(partitionOf(metadata, _) == partition)
             .filterNot(ContentFileUtil.isFileScoped).foreach(replace.deleteFile(_))
-          val all =
-            IcebergFiles.withDeletes(beside).map(file => file -> file.deleted) ++ fresh.map(
-              _ -> bitmap
-            )
+          val all = beside.filter(_.deletes.nonEmpty).map(file => file -> file.deleted) ++
+            fresh.map(_ -> bitmap)
           beside.flatMap(_.deletes).filter(ContentFileUtil.isFileScoped).distinct
             .foreach(replace.deleteFile(_))
           val made = writer.positions(all.map { case (file, bitmap) =>
             file -> bitmap.iterator.asScala.map(_.longValue)
           }).values.toList
           made.foreach(replace.addFile(_))
-          kept ++ all.map { case (file, bitmap) => file.path -> file.withDeleted(bitmap, made) }
+          kept ++ all.map { case (file, bitmap) =>
+            file.path -> file.withDeleted(made.map(new DeletedRows(_, bitmap)), bitmap)
+          }
         }
       (replace, left)
     }
@@ -334,24 +335,29 @@ final private class IcebergDirect(keys: TableKeys) {
     val changed =
       if (hasVectors) writer.vectors(touched).map { case (deletion, vector) =>
         delta.addDeletes(vector)
-        deletion.file.withDeleted(deletion.all, List(vector))
+        deletion.file.withDeleted(List(new DeletedRows(vector, deletion.all)), deletion.all)
       }
       else {
-        val crowded = many.map(partitionOf(metadata, _)).toSet
-        val (whole, more) = touched.partition(found => crowded(found.file.partition))
-        val earlier =
-          IcebergFiles.withDeletes(others.values.filter(file => crowded(file.partition)).toSeq)
-            .map(file => file -> file.deleted)
-        val all = (earlier ++ whole.map(found => found.file -> found.all)).toMap.toSeq
-        val made = writer.positions(all.map { case (file, bitmap) =>
-          file -> bitmap.iterator.asScala.map(_.longValue)
-        } ++ more.map(found => found.file -> found.added.iterator))
+        val merged = many.map(_.location).toSet
+        def isMerged(rows: DeletedRows) = merged(rows.file.location)
+        val now = touched.map(found => found.file.path -> found).toMap
+        val all = others.values
+          .filter(file => now.contains(file.path) || file.deletions.exists(isMerged)).toSeq
+        IcebergFiles.read(all.flatMap(_.deletions.filter(isMerged)))
+        val rows = all.map { file =>
+          val positions = DeletedRows.of(file.deletions.filter(isMerged))
+          now.get(file.path).foreach(_.added.foreach(position => positions.add(position.toInt)))
+          file -> positions
+        }
+        val made = writer.positions(rows.map { case (file, positions) =>
+          file -> positions.iterator.asScala.map(_.longValue)
+        })
         made.values.foreach(delta.addDeletes)
-        def ofPartition(file: IcebergFile) = made.get(file.partition).toList
-        all.map { case (file, bitmap) => file.withDeleted(bitmap, ofPartition(file)) } ++
-          more.map(found =>
-            found.file.withDeleted(found.all, ofPartition(found.file) ++ found.file.deletes)
-          )
+        rows.map { case (file, positions) =>
+          val fresh = made.get(file.partition).map(new DeletedRows(_, positions))
+          val deletions = fresh.toList ++ file.deletions.filterNot(isMerged)
+          file.withDeleted(deletions, now.get(file.path).fold(file.deleted)(_.all))
+        }
       }
     delta.validateDataFilesExist(touched.map(_.file.path: CharSequence).asJava)
     val added = writer.data(change.added)
@@ -361,7 +367,8 @@ final private class IcebergDirect(keys: TableKeys) {
   }
 
   /**
-   * Returns the position delete files of each partition that has more than [[MostDeleteFiles]]. In a table with
+   * Returns the small position delete files of each partition that has more than [[MostDeleteFiles]]. A file that has
+   * many more rows than all smaller ones together stays, so that each row is written a few times only. In a table with
    * partitions, many delete files are usual, so the manifests are only read if data files of a partition have so many.
    *
    * @param deleted the data files of which rows are deleted
@@ -387,7 +394,12 @@ final private class IcebergDirect(keys: TableKeys) {
     if (partitions.isEmpty) Nil
     else
       deleteFiles(metadata, table).groupBy(partitionOf(metadata, _)).toSeq.collect {
-        case (partition, files) if partitions(partition) && files.length > MostDeleteFiles => files
+        case (partition, files) if partitions(partition) && files.length > MostDeleteFiles =>
+          val sorted = files.sortBy(_.recordCount)
+          val smaller = sorted.scanLeft(0L)(_ + _.recordCount)
+          val last =
+            sorted.indices.lastIndexWhere(at => sorted(at).recordCount <= Growth * smaller(at))
+          sorted.take(math.max(last, 1) + 1)
       }.flatten
   }
 
@@ -408,8 +420,11 @@ final private class IcebergDirect(keys: TableKeys) {
 
 private object IcebergDirect {
 
-  /** If a partition has more delete files, they become one, because each scan reads them all. */
+  /** If a partition has more delete files, small ones become one, because each scan reads them all. */
   final private val MostDeleteFiles = 16
+
+  /** How many times as many rows as all smaller delete files a delete file must have, to stay beside them. */
+  final private val Growth = 4
 
   /** Returns whether somebody else has written the table, and nothing of the commit is in it. */
   def isConflict(problem: Throwable): Boolean = problem match {

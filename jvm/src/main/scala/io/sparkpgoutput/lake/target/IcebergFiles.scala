@@ -69,7 +69,7 @@ private object IcebergFiles {
       try tasks.forEach { task =>
           problem(task).foreach(reason => throw new NotDirect(reason))
           val file =
-            IcebergFile.of(task.file, table, task.deletes.asScala.toList, loader.of(task))
+            IcebergFile.of(task.file, table, loader.of(task))
           files(file.path) = file
           if (files.size > Most) throw new NotDirect(tooMany)
         }
@@ -89,13 +89,10 @@ private object IcebergFiles {
     else None
   }
 
-  /** Returns the files that have delete files, after it has read these. */
-  def withDeletes(files: Seq[IcebergFile]): Seq[IcebergFile] = {
-    val some = files.filter(_.deletes.nonEmpty)
-    Tasks.foreach(some.asJava).executeWith(ThreadPools.getWorkerPool).stopOnFailure()
-      .throwFailureWhenFinished().run((file: IcebergFile) => file.deleted: Unit)
-    some
-  }
+  /** Reads the rows that delete files delete, side by side. */
+  def read(deletions: Iterable[DeletedRows]): Unit =
+    Tasks.foreach(deletions.asJava).executeWith(ThreadPools.getWorkerPool).stopOnFailure()
+      .throwFailureWhenFinished().run((rows: DeletedRows) => rows.positions: Unit)
 
   /** Reads each position delete file once, also if it has rows of many data files. */
   final private class KeptDeletes(io: FileIO)
@@ -107,24 +104,44 @@ private object IcebergFiles {
     override protected def getOrLoad[V](key: String, supplier: Supplier[V], size: Long): V =
       kept.computeIfAbsent(key, _ => supplier.get).asInstanceOf[V]
 
-    def of(task: FileScanTask): () => RoaringBitmap = {
-      val (deletes, path) = (task.deletes, task.file.location)
-      () => {
-        val bitmap = new RoaringBitmap
-        if (!deletes.isEmpty)
-          loadPositionDeletes(deletes, path).forEach(position => bitmap.add(position.toInt))
-        bitmap
+    def of(task: FileScanTask): List[DeletedRows] = {
+      val path = task.file.location
+      task.deletes.asScala.toList.map { file =>
+        new DeletedRows(
+          file, {
+            val bitmap = new RoaringBitmap
+            loadPositionDeletes(List(file).asJava, path)
+              .forEach(position => bitmap.add(position.toInt))
+            bitmap
+          }
+        )
       }
     }
   }
 }
 
 /**
+ * The rows of a data file that a delete file deletes.
+ *
+ * @param load reads their positions. It is lazy, because a cut changes no row of most files.
+ */
+final private class DeletedRows(val file: DeleteFile, load: => RoaringBitmap) {
+  lazy val positions: RoaringBitmap = load
+}
+
+private object DeletedRows {
+
+  /** Returns the positions of all the rows. */
+  def of(deletions: Iterable[DeletedRows]): RoaringBitmap =
+    RoaringBitmap.or(deletions.iterator.map(_.positions).asJava)
+}
+
+/**
  * A data file, and its deleted rows.
  *
  * @param file without statistics
- * @param deletes the delete files, the newest first
- * @param load reads the deleted rows
+ * @param deletions what the delete files delete, the newest first
+ * @param all the positions of all deleted rows
  */
 final private class IcebergFile private (
     val file: DataFile,
@@ -132,17 +149,17 @@ final private class IcebergFile private (
     least: Map[Int, ByteBuffer],
     most: Map[Int, ByteBuffer],
     nulls: Set[Int],
-    val deletes: List[DeleteFile],
-    load: () => RoaringBitmap
+    val deletions: List[DeletedRows],
+    all: => RoaringBitmap
 ) {
   val path: String = file.location
   val rows: Long = file.recordCount
+  lazy val deleted: RoaringBitmap = all
 
-  /** It is lazy, because a cut changes no row of most files. */
-  lazy val deleted: RoaringBitmap = load()
+  def deletes: List[DeleteFile] = deletions.map(_.file)
 
-  def withDeleted(deleted: RoaringBitmap, deletes: List[DeleteFile]): IcebergFile =
-    new IcebergFile(file, partition, least, most, nulls, deletes, () => deleted)
+  def withDeleted(deletions: List[DeletedRows], all: RoaringBitmap): IcebergFile =
+    new IcebergFile(file, partition, least, most, nulls, deletions, all)
 
   /** Iceberg cuts long texts, and makes the upper bound greater than all texts that begin with it. */
   def bounds(field: Types.NestedField): Option[(Any, Any)] = for {
@@ -167,14 +184,9 @@ private object IcebergFile {
 
   /** A file without deleted rows. */
   def of(file: DataFile, table: Table): IcebergFile =
-    of(file, table, Nil, () => new RoaringBitmap)
+    of(file, table, Nil)
 
-  def of(
-      file: DataFile,
-      table: Table,
-      deletes: List[DeleteFile],
-      load: () => RoaringBitmap
-  ): IcebergFile = {
+  def of(file: DataFile, table: Table, deletions: List[DeletedRows]): IcebergFile = {
     val bounded =
       table.schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
     def kept(bounds: java.util.Map[Integer, ByteBuffer]) =
@@ -190,8 +202,8 @@ private object IcebergFile {
       kept(file.lowerBounds),
       kept(file.upperBounds),
       bounded.filter(nulls.get(_).contains(file.recordCount)).toSet,
-      deletes,
-      load
+      deletions,
+      DeletedRows.of(deletions)
     )
   }
 

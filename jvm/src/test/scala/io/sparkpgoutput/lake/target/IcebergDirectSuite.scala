@@ -14,12 +14,12 @@ import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
 import org.apache.iceberg.{HasTableOperations, Table}
 
-import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.IcebergTables
 import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct._
+import io.sparkpgoutput.{TableTests, TakesLong}
 
 /** Direct commits to tables of Iceberg that others write, too. */
 class IcebergDirectSuite extends TableTests {
@@ -350,7 +350,10 @@ class IcebergDirectSuite extends TableTests {
     }
   }
 
-  test("v2: the number of delete files stays small in a partition, also if files are rewritten") {
+  test(
+    "v2: the number of delete files stays small in a partition, also if files are rewritten",
+    TakesLong
+  ) {
     def partitioned(table: String) = {
       val made = new Written(table, columns.add("p", IntegerType), 2)
       target.reshape(table, TableShape(Seq(PartitionField("p", "identity"))))
@@ -387,6 +390,23 @@ class IcebergDirectSuite extends TableTests {
     assert(emptied.total("delete-files") == 1)
     emptied.write(Seq(4), Nil)
     assert(emptied.total("delete-files") == 0 && emptied.rows.length == 1)
+  }
+
+  test("v2: a delete file of many rows stays, and the small ones beside it become one") {
+    val made = new Written("levels", columns, 2)
+    made.write(Nil, values(0 until 1000, "a"))
+    made.write(0 until 400, Nil)
+    def deleted = spark.table(s"${target.sqlName(made.table)}.delete_files")
+      .select("record_count", "file_path").collect().map(row => row.getLong(0) -> row.getString(1))
+    val large = deleted.head
+    (400 until 440).foreach(id => made.write(Seq(id), Nil))
+    assert(deleted.toMap.get(400).contains(large._2))
+    // One of the commit that found too many, one of those before it, and those after it.
+    assert(deleted.map(_._1).sum == 440 && deleted.length <= 17)
+    assert(made.rows.map(_.getInt(0)).sorted == (440 until 1000))
+    made.write((440 until 700).toSeq, Nil)
+    (700 until 720).foreach(id => made.write(Seq(id), Nil))
+    assert(deleted.map(_._1).sum == 720 && made.rows.length == 280)
   }
 
   test("v3: a rewrite keeps the ids of rows and the numbers of their last changes") {
