@@ -279,8 +279,7 @@ final private class DeltaDirect(
   ): Seq[DeletionVectorDescriptor] = {
     val id = UUID.randomUUID
     val path = layout.newFile(s"deletion_vector_$id.bin")
-    val out =
-      new DataOutputStream(path.getFileSystem(log.newDeltaHadoopConf()).create(path, false))
+    val out = new DataOutputStream(path.getFileSystem(layout.conf).create(path, false))
     try {
       out.writeByte(VectorVersion)
       bitmaps.map { bitmap =>

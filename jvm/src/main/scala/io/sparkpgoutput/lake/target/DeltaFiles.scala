@@ -45,6 +45,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectReader}
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.hadoop.mapreduce.{Job, TaskAttemptID, TaskType}
@@ -271,6 +272,9 @@ final private class DeltaLayout(
   private val metadata = snapshot.metadata
   private val protocol = snapshot.protocol
 
+  /** For the files of all commits, because Spark needs a tenth of a millisecond to make one. */
+  val conf: Configuration = log.newDeltaHadoopConf()
+
   /** Returns whether a version has the same columns and properties. */
   def isOf(other: Snapshot): Boolean = other.metadata == metadata && other.protocol == protocol
 
@@ -299,7 +303,7 @@ final private class DeltaLayout(
         StructType(columns.map(at => inFiles(stored.indexOf(at)))),
         Nil,
         Map(FileFormat.OPTION_RETURNING_BATCH -> "false"),
-        log.newDeltaHadoopConf()
+        log.newDeltaHadoopConf() // The reader writes its columns into it.
       )
   )
 
@@ -341,7 +345,7 @@ final private class DeltaLayout(
   }
 
   private lazy val (factory, context) = {
-    val job = Job.getInstance(log.newDeltaHadoopConf())
+    val job = Job.getInstance(conf)
     val factory =
       log.fileFormat(protocol, metadata).prepareWrite(session, job, Map.empty, inFiles)
     val id = new TaskAttemptID("", 0, TaskType.REDUCE, 0, 0)
@@ -391,7 +395,7 @@ final private class DeltaLayout(
 
   /** Removes the files of a commit that is not made. VACUUM LITE would never find them. */
   def removeAll(): Unit = {
-    made.foreach(path => Try(path.getFileSystem(log.newDeltaHadoopConf()).delete(path, false)))
+    made.foreach(path => Try(path.getFileSystem(conf).delete(path, false)))
     made.clear()
   }
 
@@ -448,7 +452,7 @@ final private class DeltaLayout(
       partition: Map[String, String],
       stats: String
   ): AddFile = {
-    val status = path.getFileSystem(log.newDeltaHadoopConf()).getFileStatus(path)
+    val status = path.getFileSystem(conf).getFileStatus(path)
     val node = JsonUtils.mapper.createObjectNode()
     val add = node.putObject("add")
     add.put("path", name)
