@@ -1,6 +1,6 @@
 # make demo         read a replication slot of a real PostgreSQL server, step by step
 # make build        set up .venv with the package and Spark, and build the JAR
-# make test         run the tests (6 minutes on 2 cores)
+# make test         run the tests, without those that take long (5 minutes on 2 cores)
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot on each version of PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg
@@ -96,7 +96,7 @@ demo: build
 
 build: $(VENV)/installed $(JAR)
 
-# Both targets run in parallel, because neither keeps two cores busy all the time.
+# Both targets run in parallel, because neither keeps two cores busy all the time. CI also runs the tests that take long.
 test: build
 	$(MAKE) --jobs 2 test-jvm test-python PYTEST_OPTIONS="-m 'not (other_sparks or takes_long)'"
 

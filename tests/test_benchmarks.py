@@ -46,6 +46,7 @@ def messages() -> list[bytes]:
     return read_messages()
 
 
+@pytest.mark.takes_long
 def test_corpus_is_decoded_and_wide_enough(spark: SparkSession, messages: list[bytes]) -> None:
     assert len(messages) == 71_629
     decoded = corpus(spark, messages).selectExpr("pgoutput_decode(data) AS d")
@@ -120,6 +121,7 @@ def test_orders_are_read_in_order_and_shuffled_over_the_cores(
     assert sorted(seq for part in shuffled for seq in part) == list(range(5_000))
 
 
+@pytest.mark.takes_long
 @reads_orders
 def test_table_changes_are_all_changes_that_were_committed(
     spark: SparkSession, cache: Path

@@ -104,6 +104,7 @@ def without_settings(some: Iterable[Change]) -> list[Change]:
     ]
 
 
+@pytest.mark.takes_long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_replayed_changes_make_the_tables_of_the_server(
     of_captures: dict[str, list[Change]], version: str
@@ -151,6 +152,7 @@ def test_scenarios_have_the_changes_of_the_reference(spark: SparkSession) -> Non
         assert (found.get(name, []), left_open.get(name, [])) == expected, name
 
 
+@pytest.mark.takes_long
 @pytest.mark.parametrize(
     ("partitions", "shuffled"),
     [(1, False), (8, True), pytest.param(40, False, marks=pytest.mark.exhaustive)],

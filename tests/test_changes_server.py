@@ -403,6 +403,7 @@ def test_the_sessions_were_cut_off_inside_transactions(history: History) -> None
         assert len(set(transactions)) < len(transactions)  # the server sent some again
 
 
+@pytest.mark.takes_long
 def test_replayed_changes_make_the_tables_of_the_server(
     messages: DataFrame, history: History
 ) -> None:
@@ -416,6 +417,7 @@ def test_replayed_changes_make_the_tables_of_the_server(
     assert {transaction.xid for transaction in left_open} <= history.rolled_back
 
 
+@pytest.mark.takes_long
 def test_reads_that_continue_each_other_make_the_tables(
     spark: SparkSession, messages: DataFrame, history: History
 ) -> None:

@@ -162,6 +162,7 @@ def _slots(connection: psycopg.Connection[tuple[object, ...]]) -> list[tuple[obj
     ).fetchall()
 
 
+@pytest.mark.takes_long
 @pytest.mark.parametrize(
     ("sign", "ending", "status"),
     [

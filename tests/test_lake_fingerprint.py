@@ -252,6 +252,7 @@ def test_a_commit_that_waits_for_a_standby_is_not_seen(
     assert catalog.hashes("p") != before
 
 
+@pytest.mark.takes_long
 def test_fingerprints_of_1000_tables_take_less_than_5_seconds(
     server: Server, catalog: LakeCatalog
 ) -> None:

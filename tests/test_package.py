@@ -30,6 +30,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
+@pytest.mark.takes_long
 def test_wheel_has_one_jar_and_no_spark(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     jars = [name for name in names if name.endswith(".jar")]
@@ -61,6 +62,7 @@ def test_jar_has_pgjdbc_under_another_name_with_its_licences() -> None:
             assert not re.search(rb"(?<! )org[./]postgresql[./]", content), name
 
 
+@pytest.mark.takes_long
 def test_wheel_needs_little_and_offers_extras(wheel: zipfile.ZipFile) -> None:
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = HeaderParser().parsestr(wheel.read(name).decode())

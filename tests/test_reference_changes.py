@@ -17,6 +17,7 @@ from support.transactions import FILE, SCENARIOS, Scenario, text_of_file
 Messages = list[tuple[int, bytes]]
 
 
+@pytest.mark.takes_long
 def test_replayed_changes_make_the_tables_of_the_server() -> None:
     """The changes of one capture of each version make the tables of the server."""
     differ = set()

@@ -97,6 +97,7 @@ def test_configure_accepts_a_jvm_that_has_the_jar() -> None:
     assert isinstance(spark_pgoutput.configure(SparkSession.builder), SparkSession.Builder)
 
 
+@pytest.mark.takes_long
 def test_configure_refuses_and_register_accepts_a_jvm_without_the_jar(tmp_path: Path) -> None:
     """Its executor needs the JAR too, and the driver reads what the executor answers."""
     (tmp_path / "script.py").write_text(PRELUDE + REGISTER_RUNNING + STREAM)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from support.postgres_binaries import VERSIONS
@@ -20,6 +21,7 @@ def test_a_stream_of_the_oldest_server_has_each_change(tmp_path: Path, spark: Sp
         time.sleep(3)
 
 
+@pytest.mark.takes_long
 def test_driver_and_walsender_are_killed(tmp_path: Path, spark: SparkSession) -> None:
     """The stream then goes on in the session of the tests."""
     small = proven(tmp_path, options=SMALL_BATCHES, seed="two kills", last=spark)
