@@ -193,7 +193,7 @@ class InterruptedWritesSuite extends DeltaTests {
       (what, isCut, act) <- actions
       fault <- Seq(FaultyFiles.Death, FaultyFiles.LostAnswer)
       if takesAll || isCut && version != "3"
-      tags = Option.when(format == "delta" && fault == FaultyFiles.LostAnswer)(TakesLong)
+      tags = Option.when(format == "delta")(TakesLong)
     }
       test(s"$format$version: $fault at each step of $what", tags.toSeq: _*) {
         def run(step: Int): Option[String] = {

@@ -77,9 +77,15 @@ class ShapedTablesSuite extends DeltaTests {
     )
   )
 
+  /** Iceberg's commits are faster. */
+  private def slow(format: String) = Option.when(format == "delta")(TakesLong).toSeq
+
   formats.foreach { case (format, shapes) =>
     shapes.take(if (takesAll) shapes.length else 1).foreach(shape =>
-      test(s"$format: rows move between partitions, and are found by their keys: $shape") {
+      test(
+        s"$format: rows move between partitions, and are found by their keys: $shape",
+        slow(format): _*
+      ) {
         val target = open(format)
         val history = new ServerHistory(new Random(3))
         val table = history.wide
@@ -110,7 +116,7 @@ class ShapedTablesSuite extends DeltaTests {
       }
     )
 
-    test(s"$format: a copy gives a table its shape in one commit") {
+    test(s"$format: a copy gives a table its shape in one commit", slow(format): _*) {
       val target = open(format)
       val schema =
         new StructType().add("id", IntegerType).add("v", StringType).add("n", IntegerType)

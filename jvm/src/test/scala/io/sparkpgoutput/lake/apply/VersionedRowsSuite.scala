@@ -116,7 +116,8 @@ class VersionedRowsSuite extends DeltaTests {
   }
 
   test(
-    "a change that does not fit the current version is drift, and a repair needs all values"
+    "a change that does not fit the current version is drift, and a repair needs all values",
+    TakesLong
   ) {
     each(ReplicaIdentity.Default) { table =>
       import table.server._

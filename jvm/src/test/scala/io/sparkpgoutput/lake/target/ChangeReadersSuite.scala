@@ -13,9 +13,9 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.iceberg.DataOperations
 import org.apache.iceberg.spark.Spark3Util
 
-import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.apply.{IcebergTables, WrittenTable}
 import io.sparkpgoutput.lake.direct.DirectChange
+import io.sparkpgoutput.{DeltaTests, TakesLong}
 
 /** Whoever reads the changes of a table sees nothing of a rewrite of its files. */
 class ChangeReadersSuite extends DeltaTests {
@@ -38,7 +38,7 @@ class ChangeReadersSuite extends DeltaTests {
     )
   }
 
-  test("Delta: a stream reads each row once") {
+  test("Delta: a stream reads each row once", TakesLong) {
     val root = Files.createTempDirectory("stream").toString
     val target = Targets.of(spark, root, Some("delta"))
     create(target)

@@ -52,7 +52,8 @@ class DeltaTargetSuite extends DeltaTests {
   }
 
   test(
-    "old files are removed when it is time and if the table allows it, and unknown files stay"
+    "old files are removed when it is time and if the table allows it, and unknown files stay",
+    TakesLong
   ) {
     val root = Files.createTempDirectory("vacuum")
     val folder = root.resolve("t")
@@ -220,7 +221,7 @@ class DeltaTargetSuite extends DeltaTests {
     target.commit(spark, "t", name, target.mark("t", name), id.toLong)(TargetWrite.Append(rows))
   }
 
-  test("a table that is only appended to has few files, and its old ones are removed") {
+  test("a table that is only appended to has few files, and its old ones are removed", TakesLong) {
     val root = Files.createTempDirectory("appended")
     val folder = root.resolve("t")
     val target = Targets.of(spark, root.toString, Some("delta"))
@@ -337,7 +338,10 @@ class DeltaTargetSuite extends DeltaTests {
     assert(target.read(spark, "t").collect().map(_.getInt(0)).toSeq == Seq(1))
   }
 
-  test("a checkpoint is written also if there are few commits, but some of them are old") {
+  test(
+    "a checkpoint is written also if there are few commits, but some of them are old",
+    TakesLong
+  ) {
     val root = Files.createTempDirectory("checkpoint")
     val folder = root.resolve("t")
     val target = Targets.of(spark, root.toString, Some("delta"))
@@ -354,7 +358,7 @@ class DeltaTargetSuite extends DeltaTests {
     assert((3 to 5).map(checkpointed) == Seq(1, 1, 1))
   }
 
-  test("a query leaves checkpoints to the thread that writes them beside commits") {
+  test("a query leaves checkpoints to the thread that writes them beside commits", TakesLong) {
     val root = Files.createTempDirectory("inline")
     val target = Targets.of(spark, root.toString, Some("delta"))
     target.create("t", history, Nil, Map("delta.checkpointInterval" -> "3"))
