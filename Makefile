@@ -131,7 +131,7 @@ test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 test-formats: $(OTHER_FORMATS:%=test-formats-%)
 
 test-formats-%: build $(ARCHIVE) .spark-%/installed .lake-%/installed .postgres/$(firstword $(POSTGRES))
-	LAKE_JARS=$(CURDIR)/.lake-$* PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --lake $(FORMAT_TESTS)
+	LAKE_FOLDER=$(CURDIR)/.lake-$* PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --lake $(FORMAT_TESTS)
 
 HISTORIES ?= 5000
 FIRST ?= 1
@@ -231,15 +231,18 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 .postgres/%: | $(VENV)/tools
 	$(BIN)/python tests/support/postgres_binaries.py "$$($(BIN)/jgo info path $(POSTGRES_JAR):$*)" $@
 
+# Fills the folder of the target with the JARs of some formats, and with those that all of them need.
+define copy-formats
+rm -rf $(@D) && mkdir $(@D)
+for jar in $(1) $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" $(@D) || exit 1; done
+@touch $@
+endef
+
 .lake/installed: Makefile | $(VENV)/tools
-	rm -rf $(@D) && mkdir $(@D)
-	for jar in $(FORMATS) $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" $(@D) || exit 1; done
-	@touch $@
+	$(call copy-formats,$(FORMATS))
 
 .lake-%/installed: Makefile | $(VENV)/tools
-	rm -rf $(@D) && mkdir $(@D)
-	for jar in $(FORMATS_$*) $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" $(@D) || exit 1; done
-	@touch $@
+	$(call copy-formats,$(FORMATS_$*))
 
 # The SDK is a part of the catalog's dependencies, and Spark has the other JARs that the SDK needs.
 .infra/store: Makefile | $(VENV)/tools

@@ -9,7 +9,7 @@ import pyspark
 import pytest
 
 # `make test-formats` names another folder, which has other versions of Delta and Iceberg.
-JARS = Path(os.environ.get("LAKE_JARS", Path(__file__).parents[2] / ".lake"))
+JARS = Path(os.environ.get("LAKE_FOLDER", Path(__file__).parents[2] / ".lake"))
 
 # The files of jobs that use object stores, and those of the services that the tests start.
 INFRASTRUCTURE = Path(__file__).parents[2] / ".infra"

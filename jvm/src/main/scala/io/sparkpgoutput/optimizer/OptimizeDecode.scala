@@ -57,8 +57,8 @@ import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
  * The rules run when Spark has moved filters and projections to their places. A session that starts with the
  * extension has them from `injectPreCBORule`: they run once, after Spark has optimized the operators, and before it
  * pushes filters into sources. In a session that runs already, `PgOutputExtensions.register` adds them to
- * `extraOptimizations`, which run near the end of the optimizer, until nothing changes. To turn them off, put this object's name in `spark.sql.optimizer.excludedRules`.
- * [[PruneChanges]] does the same for table changes.
+ * `extraOptimizations`, which run near the end of the optimizer, until nothing changes. To turn them off, put this
+ * object's name in `spark.sql.optimizer.excludedRules`. [[PruneChanges]] does the same for table changes.
  */
 object OptimizeDecode extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
