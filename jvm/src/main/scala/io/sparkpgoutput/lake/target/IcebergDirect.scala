@@ -316,9 +316,7 @@ final private class IcebergDirect(keys: TableKeys) {
   ): Map[String, IcebergFile] = {
     val deletions = change.deleted.toSeq.map { case (path, positions) =>
       val file = files.files(path)
-      val bitmap = file.deleted.clone()
-      positions.foreach(position => bitmap.add(position.toInt))
-      Deletion(file, bitmap, positions)
+      Deletion(file, RoaringBitmap.or(file.deleted, bitmapOf(positions)), positions)
     }
     val (emptied, touched) = deletions.partition(_.isEmptied)
     emptied.foreach(deletion => delta.removeRows(deletion.file.file))
@@ -346,7 +344,7 @@ final private class IcebergDirect(keys: TableKeys) {
         IcebergFiles.read(all.flatMap(_.deletions.filter(isMerged)))
         val rows = all.map { file =>
           val positions = DeletedRows.of(file.deletions.filter(isMerged))
-          now.get(file.path).foreach(_.added.foreach(position => positions.add(position.toInt)))
+          now.get(file.path).foreach(found => positions.or(bitmapOf(found.added)))
           file -> positions
         }
         val made = writer.positions(rows.map { case (file, positions) =>

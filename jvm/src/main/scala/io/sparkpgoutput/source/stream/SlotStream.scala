@@ -56,9 +56,9 @@ import io.sparkpgoutput.source.slot._
  * previous one is committed. So the confirmed LSN is never above the start of a batch that Spark can still ask for.
  * The next batch brings the LSN to its session, and `SessionEnd` confirms it when the query stops.
  *
- * A session confirms an LSN when a keepalive has shown that the server has sent everything below it. It sends the
- * confirmation once, and then "not known" again: a client that repeats an LSN below what was sent makes a fast
- * shutdown of the server wait for ever.
+ * A session confirms an LSN when a keepalive has shown that the server has sent everything below it. It sends
+ * a confirmed LSN once. All other status updates say "not known": if a client repeated an LSN that is below what the
+ * server has sent, a fast shutdown of the server would never end.
  *
  * '''Why nothing is missing, and nothing comes twice.'''
  *

@@ -405,7 +405,7 @@ class IcebergDirectSuite extends TableTests {
       made.write(Seq(id), Nil)
     }
     assert(deleted.toMap.get(400).contains(large._2))
-    // One of the commit that found too many, one of those before it, and those after it.
+    // The large file, those in which small ones became one, and those of the commits since then.
     assert(deleted.map(_._1).sum == 440 && deleted.length <= 17)
     assert(made.rows.map(_.getInt(0)).sorted == (440 to 1000))
     made.write((440 until 700).toSeq, Nil)
