@@ -67,7 +67,7 @@ final class DirectHistory(
   var errors = 0
 
   private val reader = ClonedSession.of(spark)
-  reader.conf.set("spark.sql.datetime.java8API.enabled", true)
+  reader.conf.set(ExactTimes, true)
 
   private def chance(percent: Int) = random.nextInt(100) < percent
   private def pick[T](values: Seq[T]): T = values(random.nextInt(values.size))
@@ -288,7 +288,9 @@ final class DirectHistory(
   private def sql(command: String => String): Unit = tables.foreach { name =>
     val text = command(target.sqlName(name))
     note(text)
-    spark.sql(text)
+    spark.conf.set(ExactTimes, true)
+    try spark.sql(text)
+    finally spark.conf.unset(ExactTimes)
   }
 
   private def where(row: TargetOracle.Values) = (table.key.map { name =>
@@ -318,6 +320,12 @@ object DirectHistory {
   final private val Formats = 3
   private val Modes = IndexedSeq(TableMode.Mirror, TableMode.Marking, TableMode.Versions)
   final private val Differs = "PGOUTPUT_TARGET_DIFFERS"
+
+  /**
+   * The classes for times without this setting have no days from 1582-10-05 to 1582-10-14. So a condition that Spark
+   * gives to Parquet does not find their rows.
+   */
+  final private val ExactTimes = "spark.sql.datetime.java8API.enabled"
 }
 
 /** Random shapes. Their random numbers are separate, so the other numbers of a history stay the same. */

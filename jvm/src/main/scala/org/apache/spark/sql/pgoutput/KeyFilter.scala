@@ -1,5 +1,7 @@
 package org.apache.spark.sql.pgoutput
 
+import java.time.LocalDate
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
@@ -21,6 +23,9 @@ object KeyFilter {
 
   /** With 10 bits for each key, one row in a hundred passes the filter by chance. */
   final private val BitsPerKey = 10
+
+  private val LastJulianDay = LocalDate.of(1582, 10, 4).toEpochDay.toInt
+  private val FirstGregorianDay = LocalDate.of(1582, 10, 15).toEpochDay.toInt
 
   /**
    * Reads the keys, and returns the condition. Returns None if there are no keys. Also returns None
@@ -60,7 +65,7 @@ object KeyFilter {
       val filter = MayBeKey(new XxHash64(comparable), found.hashes)
       val ranges = limited.zip(found.limits).flatMap { case (index, (least, greatest)) =>
         Seq(
-          GreaterThanOrEqual(searched(index), Literal(least, types(index))),
+          GreaterThanOrEqual(searched(index), Literal(lowered(least, types(index)), types(index))),
           LessThanOrEqual(searched(index), Literal(greatest, types(index)))
         )
       }
@@ -119,6 +124,16 @@ object KeyFilter {
       if (values.isEmpty) (null, null) else (values.min(ordering), values.max(ordering))
     }
     Found(hashes, limits)
+  }
+
+  /**
+   * Returns a limit that Spark does not raise. Spark gives Parquet a day as a `java.sql.Date`, whose calendar goes from
+   * 1582-10-04 to 1582-10-15. The days between them become the latter, and Parquet would leave out their rows. (The
+   * greatest key may be raised.)
+   */
+  private def lowered(least: Any, dataType: DataType): Any = (least, dataType) match {
+    case (day: Int, DateType) if day > LastJulianDay && day < FirstGregorianDay => LastJulianDay
+    case _                                                                      => least
   }
 
   /** Returns whether equal values of both types are equal after a cast to the key's type, and so have one hash. */

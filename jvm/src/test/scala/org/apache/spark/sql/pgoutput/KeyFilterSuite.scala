@@ -1,5 +1,7 @@
 package org.apache.spark.sql.pgoutput
 
+import java.nio.file.Files
+
 import org.apache.spark.sql.functions.{col, count_if}
 import org.apache.spark.sql.{Column, DataFrame}
 
@@ -126,6 +128,20 @@ class KeyFilterSuite extends SparkSessionTests {
     for (values <- Seq("CAST(id AS DECIMAL(9, 0))", "timestamp_micros(id)")) {
       val made = filter(keys(Seq(values)), table(Seq(values)), hasLimits = true).get.toString
       assert(made.startsWith("may_be_key("), made)
+    }
+  }
+
+  test("Parquet leaves out no row with a key, also on the days that java.sql.Date lacks") {
+    val first = -141437 // 1582-10-05, and the last one is 1582-10-14
+    val day = Seq(s"date_from_unix_date($first + CAST(id AS INT))")
+    val folder = Files.createTempDirectory("days").resolve("days").toString
+    spark.range(10).selectExpr(day: _*).toDF(names(day): _*).write.parquet(folder)
+    val searched = spark.read.parquet(folder)
+    for (id <- 0 until 10) {
+      val key = spark.range(id.toLong, id + 1L).selectExpr(day: _*).toDF(columns(day): _*)
+      val found = searched.where(filter(key, searched, hasLimits = true).get)
+        .selectExpr("unix_date(`the ``key``.0`)").collect().map(_.getInt(0))
+      assert(found.contains(first + id), id)
     }
   }
 
