@@ -144,7 +144,9 @@ final class KeyedWrite(batch: TableBatch) {
 
   /** @param checked makes a value of one that fails if the row of the target is not as expected */
   private def updates(checked: String => String): String = {
-    val others = batch.format.schema.indices.diff(key).map { ordinal =>
+    // A row can get an equal key with other values: 0 and -0 are the same key.
+    val sameKey = key.filter(ordinal => Comparison.isExact(batch.format.schema(ordinal).dataType))
+    val others = batch.format.schema.indices.diff(sameKey).map { ordinal =>
       val value = written(ordinal)
       if (!unsent.contains(ordinal)) ordinal -> value
       else {
@@ -152,7 +154,7 @@ final class KeyedWrite(batch: TableBatch) {
         ordinal -> s"CASE WHEN $flag THEN t.${name(ordinal)} ELSE $value END"
       }
     }
-    // If all columns belong to the key, an update changes nothing, but it still checks the row of the target.
+    // If an update changes nothing, because all columns belong to the key, it still checks the row of the target.
     val set = if (others.isEmpty) Seq(key.head -> written(key.head)) else others
     val values = set.updated(0, set.head._1 -> checked(set.head._2))
     "WHEN MATCHED THEN UPDATE SET " +
@@ -453,13 +455,17 @@ final class CountedWrite(batch: TableBatch) {
 
   private def isJson(dataType: DataType) = dataType match {
     case FloatType | DoubleType => false
-    case other                  => !isComparable(other)
+    case other                  => !Comparison.isExact(other)
   }
+}
 
-  private def isComparable(dataType: DataType): Boolean = dataType match {
+private object Comparison {
+
+  /** Returns whether two values of a type have one text if SQL says that they are equal. */
+  def isExact(dataType: DataType): Boolean = dataType match {
     case FloatType | DoubleType | _: MapType | VariantType => false
-    case ArrayType(element, _)                             => isComparable(element)
-    case struct: StructType => struct.forall(field => isComparable(field.dataType))
+    case ArrayType(element, _)                             => isExact(element)
+    case struct: StructType => struct.forall(field => isExact(field.dataType))
     case _                  => true
   }
 }
