@@ -67,6 +67,7 @@ def test_streamed_messages_have_the_xid_of_their_transaction() -> None:
     ]
 
 
+@pytest.mark.takes_long
 def test_streamed_messages_are_decoded_alike_with_in_stream_given_and_left_out(
     spark: SparkSession, messages: list[bytes]
 ) -> None:
@@ -96,6 +97,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.takes_long
 def test_orders_are_transactions_of_a_few_changes_and_are_made_once(cache: Path) -> None:
     made = orders_file(5_000, cache)
     written = made.stat().st_mtime_ns
@@ -109,6 +111,7 @@ def test_orders_are_transactions_of_a_few_changes_and_are_made_once(cache: Path)
     assert 6 < (tags["I"] + tags["U"] + tags["D"]) / tags["C"] < 10
 
 
+@pytest.mark.takes_long
 @reads_orders
 def test_orders_are_read_in_order_and_shuffled_over_the_cores(
     spark: SparkSession, cache: Path

@@ -391,6 +391,7 @@ def messages(spark: SparkSession, history: History) -> DataFrame:
     return frame(spark, history.messages)
 
 
+@pytest.mark.takes_long
 def test_the_sessions_were_cut_off_inside_transactions(history: History) -> None:
     stored = history.messages
     tags = b"".join(message[:1] for message in stored)
@@ -443,6 +444,7 @@ def test_reads_that_continue_each_other_make_the_tables(
     assert_same_tables(found, history)
 
 
+@pytest.mark.takes_long
 def test_a_stream_makes_the_tables_of_the_server(
     spark: SparkSession, history: History, tmp_path: Path
 ) -> None:

@@ -380,6 +380,7 @@ def test_a_type_of_an_earlier_micro_batch_holds(stream: Stream) -> None:
     assert in_order(streamed, "row") == [('{"d":1}',), ('{"d":2}',)]
 
 
+@pytest.mark.takes_long
 def test_another_number_of_shuffle_partitions_does_not_matter(
     spark: SparkSession, stream: Stream
 ) -> None:

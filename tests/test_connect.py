@@ -37,6 +37,8 @@ ONLY_A_CLIENT = {"SPARK_SKIP_CONNECT_COMPAT_TESTS": "1"}
 
 Answers = dict[str, list[str]]
 
+pytestmark = pytest.mark.takes_long
+
 
 @pytest.fixture(scope="module")
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:

@@ -63,6 +63,9 @@ CODE_PAGES = [
 # other versions of Spark print differently.
 PAGES_OF_ONE_SPARK = [DOCS / "replicate.md", DOCS / "performance.md"]
 
+# The pages that a new user reads first.
+FIRST_PAGES = [README, DOCS / "replicate.md"]
+
 
 @pytest.fixture
 def reader(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Reader]:
@@ -120,14 +123,15 @@ def temporary_views(spark: SparkSession) -> set[str]:
     return {table.name for table in spark.catalog.listTables() if table.isTemporary}
 
 
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    """Return the marks of a page: most pages that need a server take long."""
+    takes_long = SERVER in page.read_text(encoding="utf-8") and page not in FIRST_PAGES
+    return [lake.needs_lake] * (page in PAGES_OF_ONE_SPARK) + [pytest.mark.takes_long] * takes_long
+
+
 @pytest.mark.parametrize(
     ("page", "reader"),
-    [
-        pytest.param(
-            page, page, id=page.name, marks=[lake.needs_lake] * (page in PAGES_OF_ONE_SPARK)
-        )
-        for page in CODE_PAGES
-    ],
+    [pytest.param(page, page, id=page.name, marks=marks(page)) for page in CODE_PAGES],
     indirect=["reader"],
 )
 def test_code_prints_what_the_page_shows(page: Path, reader: Reader) -> None:

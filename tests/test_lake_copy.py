@@ -59,6 +59,7 @@ def test_all_rows_are_copied(spark: SparkSession, client: SourceClient) -> None:
         assert tuples(copy.rows) == [(1, "one", 10), (2, "two", 20), (3, "three", 30)]
 
 
+@pytest.mark.takes_long
 def test_a_copy_gets_the_connection_of_a_copy_that_the_driver_has_read(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:

@@ -179,6 +179,7 @@ def wrong(
     return {statement: one for statement, (one, expected) in found.items() if one != expected}
 
 
+@pytest.mark.takes_long
 def test_each_change_changes_the_fingerprints_of_its_tables(
     server: Server, catalog: LakeCatalog
 ) -> None:

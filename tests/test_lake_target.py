@@ -235,6 +235,7 @@ def assert_cheap_to_merge(target: LakeTarget, table: str, key: list[str]) -> Non
         assert found["format-version"] == "2"
 
 
+@pytest.mark.takes_long
 @pytest.mark.parametrize(
     "left",
     [

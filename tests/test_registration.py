@@ -111,6 +111,7 @@ def test_configure_refuses_and_register_accepts_a_jvm_without_the_jar(tmp_path: 
     assert output == [*REGISTERED_RUNNING, "10"]
 
 
+@pytest.mark.takes_long
 def test_spark_sql_with_the_jar(tmp_path: Path) -> None:
     command = 'spark-sql --jars $(spark-pgoutput jar-path) -e "$QUERY"'
     assert run(["sh", "-c", command], tmp_path, QUERY=QUERY) == [ANSWER]

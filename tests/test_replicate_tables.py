@@ -88,6 +88,7 @@ def assert_failed(lines: list[str], tables: set[str]) -> None:
         assert BROKEN[name][1] in line, line
 
 
+@pytest.mark.takes_long
 def test_tables_that_cannot_be_copied_are_named_and_the_others_live(
     job: LakeJob, server: Server, spark: SparkSession
 ) -> None:

@@ -176,6 +176,7 @@ def as_schema(ddl: str, types: Mapping[str, DataType] | None = None) -> StructTy
     return StructType([StructField(f.name, types.get(f.name, f.dataType)) for f in schema])
 
 
+@pytest.mark.takes_long
 def test_tables_of_common_types_are_equal_in_text_and_binary(
     spark: SparkSession, schemas: dict[tuple[str, bytes], str]
 ) -> None:

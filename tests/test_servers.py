@@ -17,6 +17,7 @@ SELECT pg_replication_slot_advance('s', pg_current_wal_flush_lsn())
 """
 
 
+@pytest.mark.takes_long
 @pytest.mark.parametrize("version", [VERSIONS[0], *NOT_OLDEST])
 def test_data_survives_each_end_of_the_server(version: int) -> None:
     with Server(version) as server:

@@ -347,6 +347,7 @@ def test_connections_can_use_tls(
         assert client.ask(address, query, replication) == ["t", user]
 
 
+@pytest.mark.takes_long
 def test_slot_is_read_over_tls(spark: SparkSession, tls: tuple[Server, Path]) -> None:
     server, folder = tls
     server.execute("CREATE TABLE t (k int); CREATE PUBLICATION p FOR TABLE t")

@@ -36,6 +36,7 @@ def run(messages: DataFrame, output: Path) -> StreamingQuery:
     return query
 
 
+@pytest.mark.takes_long
 def test_stream_gives_the_same_as_a_batch(
     spark: SparkSession, captures_path: Path, tmp_path: Path
 ) -> None:

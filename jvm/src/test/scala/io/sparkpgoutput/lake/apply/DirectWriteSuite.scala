@@ -86,7 +86,10 @@ class DirectWriteSuite extends DeltaTests {
     "delta" -> Map.empty[String, String],
     "iceberg" -> Map("format-version" -> "3")
   ).foreach { case (format, properties) =>
-    test(s"$format: the rows stay while files are rewritten beside the commits") {
+    test(
+      s"$format: the rows stay while files are rewritten beside the commits",
+      Option.when(format == "delta")(TakesLong).toSeq: _*
+    ) {
       // Room for the keys of a few files in memory, and of a few on disk.
       val keys = new KeyCache(2000, 2000, Files.createTempDirectory("keys").toFile)
       val target =
@@ -285,7 +288,10 @@ class DirectWriteSuite extends DeltaTests {
     }
   }
 
-  test("a column that a user adds is NULL in all rows, also after updates and rewrites") {
+  test(
+    "a column that a user adds is NULL in all rows, also after updates and rewrites",
+    TakesLong
+  ) {
     keepsNulls(
       Targets.of(spark, Files.createTempDirectory("direct").toString, Some("delta"))
     )

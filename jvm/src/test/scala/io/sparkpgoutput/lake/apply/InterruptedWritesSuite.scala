@@ -27,6 +27,8 @@ import io.sparkpgoutput.{DeltaTests, TakesLong}
  */
 class InterruptedWritesSuite extends DeltaTests {
   private val stride = Integer.getInteger("spark-pgoutput.steps", 9).intValue
+
+  private def slow(isSlow: Boolean) = Option.when(isSlow)(TakesLong).toSeq
   private val takesAll = System.getProperty("spark-pgoutput.steps") != null
   private val name = MarkName("job", 1, 0)
   private lazy val folder = Files.createTempDirectory("interrupted")
@@ -193,9 +195,9 @@ class InterruptedWritesSuite extends DeltaTests {
       (what, isCut, act) <- actions
       fault <- Seq(FaultyFiles.Death, FaultyFiles.LostAnswer)
       if takesAll || isCut && version != "3"
-      tags = Option.when(format == "delta")(TakesLong)
+      tags = slow(format == "delta" || fault == FaultyFiles.LostAnswer)
     }
-      test(s"$format$version: $fault at each step of $what", tags.toSeq: _*) {
+      test(s"$format$version: $fault at each step of $what", tags: _*) {
         def run(step: Int): Option[String] = {
           written.restore()
           written.write(0)
@@ -237,16 +239,20 @@ class InterruptedWritesSuite extends DeltaTests {
         if (stride == 1) info(steps.map(_.replaceAll(".*/", "")).mkString(", "))
       }
 
-    if (takesAll || version != "3") test(s"$format$version: a commit does not wait for a rewrite") {
-      written.restore()
-      written.write(0)
-      val hasCommitted = FaultyFiles.pausing(_.matches("create .*[.]parquet")) {
-        // While the thread of the rewrite waits, another one commits.
-        Await.result(Future(written.write(1)), 30.seconds)
-      } {
-        assert(written.target.compact(written.table))
+    if (takesAll || version != "3")
+      test(
+        s"$format$version: a commit does not wait for a rewrite",
+        slow(format == "delta"): _*
+      ) {
+        written.restore()
+        written.write(0)
+        val hasCommitted = FaultyFiles.pausing(_.matches("create .*[.]parquet")) {
+          // While the thread of the rewrite waits, another one commits.
+          Await.result(Future(written.write(1)), 30.seconds)
+        } {
+          assert(written.target.compact(written.table))
+        }
+        assert(hasCommitted && written.check(1))
       }
-      assert(hasCommitted && written.check(1))
-    }
   }
 }

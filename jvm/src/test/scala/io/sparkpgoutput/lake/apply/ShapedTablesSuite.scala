@@ -116,7 +116,7 @@ class ShapedTablesSuite extends DeltaTests {
       }
     )
 
-    test(s"$format: a copy gives a table its shape in one commit", slow(format): _*) {
+    test(s"$format: a copy gives a table its shape in one commit", TakesLong) {
       val target = open(format)
       val schema =
         new StructType().add("id", IntegerType).add("v", StringType).add("n", IntegerType)

@@ -52,7 +52,8 @@ class VersionedRowsSuite extends DeltaTests {
   } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
 
   test(
-    "each transaction that changes a row begins a version, which keeps the values that were not sent"
+    "each transaction that changes a row begins a version, which keeps the values that were not sent",
+    TakesLong
   ) {
     each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
       import table.row

@@ -59,7 +59,7 @@ class ChangeReadersSuite extends DeltaTests {
     assert(read() == Seq(9))
   }
 
-  test("Delta: a change data feed has the changes of the cuts") {
+  test("Delta: a change data feed has the changes of the cuts", TakesLong) {
     val root = Files.createTempDirectory("feed")
     val target = Targets.of(spark, FaultyFiles.address(spark, root), Some("delta"))
     create(target)

@@ -238,7 +238,7 @@ class IcebergDirectSuite extends TableTests {
       }
     }
 
-    test(s"v$version: files that no version needs are removed if they are old", tags: _*) {
+    test(s"v$version: files that no version needs are removed if they are old", TakesLong) {
       val made = new Written("orphans", columns, version)
       (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
       assert(target.compact(made.table))
@@ -257,7 +257,7 @@ class IcebergDirectSuite extends TableTests {
       })
     }
 
-    test(s"v$version: a table that is only appended to has few files and few versions", tags: _*) {
+    test(s"v$version: a table that is only appended to has few files and few versions", TakesLong) {
       val history = columns.add("keys", ArrayType(StringType))
       val made = new Written(s"appended$version", history, version)
       val rewrites = (1 to 18).filter { id =>
@@ -274,7 +274,7 @@ class IcebergDirectSuite extends TableTests {
       assert(target.mark(made.table, name).contains(18L))
     }
 
-    test(s"v$version: the number of delete files stays small", tags: _*) {
+    test(s"v$version: the number of delete files stays small", TakesLong) {
       val made = new Written("many", columns, version)
       made.write(Nil, values(0 until 400, "a"))
       made.write(Nil, values(400 until 500, "a"))
@@ -395,7 +395,7 @@ class IcebergDirectSuite extends TableTests {
     assert(emptied.total("delete-files") == 0 && emptied.rows.length == 1)
   }
 
-  test("v2: a delete file of many rows stays, and the small ones beside it become one") {
+  test("v2: a delete file of many rows stays, and the small ones beside it become one", TakesLong) {
     val made = new Written("levels", columns, 2)
     made.write(Nil, values(0 until 1000, "a"))
     made.write(0 until 400, Nil)
@@ -416,7 +416,7 @@ class IcebergDirectSuite extends TableTests {
     assert(deleted.map(_._1).sum == 720 && made.rows.length == 281)
   }
 
-  test("v3: a rewrite keeps the ids of rows and the numbers of their last changes") {
+  test("v3: a rewrite keeps the ids of rows and the numbers of their last changes", TakesLong) {
     val made = new Written("lineage", columns, 3)
     def lineage = target.read(spark, made.table)
       .select("id", "v", "_row_id", "_last_updated_sequence_number").orderBy("id").collect().toSeq
