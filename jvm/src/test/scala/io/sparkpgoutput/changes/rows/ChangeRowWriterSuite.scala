@@ -8,6 +8,7 @@ import org.apache.spark.unsafe.types.VariantVal
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.TakesLong
 import io.sparkpgoutput.changes.batch.BatchChanges
 import io.sparkpgoutput.changes.{Positioned, StreamMessages, TablePattern}
 import io.sparkpgoutput.errors.Errors.raised
@@ -293,7 +294,10 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     assert(of(date, "infinity").contains("; set the option infinity to null or clamp; "))
   }
 
-  test("a row that is too large for VARIANT is an error, even if its last value is not valid") {
+  test(
+    "a row that is too large for VARIANT is an error, even if its last value is not valid",
+    TakesLong
+  ) {
     val most = "x" * (VariantUtil.SIZE_LIMIT - 5) // after its header, no byte is left
     val messages = Seq(relation(columns.reverse.take(2)), insert(Seq(most, "two")))
     val format = BatchChanges.format(TableFormat.AsVariant).copy(failFast = false)

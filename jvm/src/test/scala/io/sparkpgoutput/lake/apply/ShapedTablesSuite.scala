@@ -197,7 +197,7 @@ class ShapedTablesSuite extends DeltaTests {
     }
   }
 
-  test("Delta: a text that would become NULL in a partition is an error of the table") {
+  test("Delta: a text that would become NULL in a partition is an error of the table", TakesLong) {
     val target = open("delta")
     val history = new ServerHistory(new Random(1))
     val table = history.deferrable

@@ -84,7 +84,10 @@ class ChangeReadersSuite extends DeltaTests {
   }
 
   Seq("2", "3").foreach(version =>
-    test(s"Iceberg v$version: an incremental read and the list of changes have each row once") {
+    test(
+      s"Iceberg v$version: an incremental read and the list of changes have each row once",
+      TakesLong
+    ) {
       val target = IcebergTables.in(spark, s"changes$version")
       create(target, "format-version" -> version)
       val name = s"${IcebergTables.Catalog}.changes$version.$table"

@@ -210,7 +210,7 @@ class IcebergDirectSuite extends TableTests {
       }
     }
 
-    test(s"v$version: the files of a rewrite that is not committed are removed", tags: _*) {
+    test(s"v$version: the files of a rewrite that is not committed are removed", TakesLong) {
       val steps: Seq[Written => Unit] = Seq(
         _ => throw new IllegalStateException("no catalog"),
         // Iceberg sees this only when it commits, because the operations are older.
@@ -481,7 +481,7 @@ class IcebergDirectSuite extends TableTests {
     assert(versions == (6L to 9L).toSet && made.rows == values(1 to 9, "a"))
   }
 
-  test("a table says itself which versions stay, or that all do") {
+  test("a table says itself which versions stay, or that all do", TakesLong) {
     def left(properties: (String, String)*) = {
       val made = new Written("own", columns, 2, properties.toMap)
       (1 to 9).foreach(id => made.write(Nil, values(Seq(id), "a")))

@@ -13,10 +13,10 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{FileContext, FileSystem, Options, Path => HadoopPath}
 
-import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.lake.apply.IcebergTables
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.DirectChange
+import io.sparkpgoutput.{SparkSessionTests, TakesLong}
 
 class NioLocalFileSystemSuite extends SparkSessionTests {
 
@@ -49,7 +49,7 @@ class NioLocalFileSystemSuite extends SparkSessionTests {
       other
     }
 
-  test("a direct commit starts no process") {
+  test("a direct commit starts no process", TakesLong) {
     // The catalog of Iceberg comes first, because it opens its file system when it is loaded.
     val targets = Seq(
       IcebergTables.in(spark, "nio"),

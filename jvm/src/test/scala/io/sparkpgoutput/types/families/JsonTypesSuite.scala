@@ -9,8 +9,8 @@ import org.apache.spark.unsafe.types.VariantVal
 
 import org.scalacheck.{Arbitrary, Gen}
 
-import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.types.{ConversionTests, InvalidValue, PrintedValues}
+import io.sparkpgoutput.{PropertySuite, TakesLong}
 
 class JsonTypesSuite extends PropertySuite with ConversionTests {
   import PgJson._
@@ -101,7 +101,7 @@ class JsonTypesSuite extends PropertySuite with ConversionTests {
     )).startsWith("is not a valid jsonb"))
   }
 
-  test("a document too deep or too large is refused") {
+  test("a document too deep or too large is refused", TakesLong) {
     val deep = "[" * 100000 + "]" * 100000
     assert(problem(variant(deep)) == "has parts too long or too deep for VARIANT; use STRING")
     assert(problem(variant("1" * 100000)).endsWith("use STRING"))
