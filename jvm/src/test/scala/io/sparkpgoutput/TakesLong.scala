@@ -3,7 +3,7 @@ package io.sparkpgoutput
 import org.scalatest.Tag
 
 /**
- * Marks a test that `make test` leaves out. CI, `make test-all` and sbt run it. Another test of the suite covers what
- * most changes could break.
+ * Marks a test that `make test` leaves out. CI, `make test-all` and sbt run it. Other tests find most of the faults that
+ * it would find.
  */
 object TakesLong extends Tag("TakesLong")
