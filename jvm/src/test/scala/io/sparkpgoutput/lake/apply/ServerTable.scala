@@ -121,8 +121,10 @@ final class ServerTable(
       if (ServerValues.isToasted(now) && now == then) Unchanged else now
     }
     if (index < numbers.length) {
+      // If a column of the key is unchanged, the old key that is sent has its value.
       val unsent =
-        if (isFull) Nil else names.zip(sent).collect { case (name, Unchanged) => name }
+        if (isFull) Nil
+        else names.zip(sent).collect { case (name, Unchanged) if !key.contains(name) => name }
       changes += RowChange(
         commit,
         numbers(index),
