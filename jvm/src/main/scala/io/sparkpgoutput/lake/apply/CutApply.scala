@@ -34,6 +34,7 @@ import io.sparkpgoutput.lake.target.{
   LakeFormat,
   TablePlace,
   Target,
+  TargetError,
   TargetLook,
   TargetWrite
 }
@@ -395,6 +396,17 @@ final class TableBatch(
   /** The rows of the target before the cut. None if a TRUNCATE of the cut removes them. */
   def base: Option[DataFrame] =
     Option.when(format.keepsRows || statistics.truncated.isEmpty)(current)
+
+  /** @throws io.sparkpgoutput.errors.PgOutputException if somebody has added a column since the fold's format was made */
+  def checkColumns(target: StructType): Unit = {
+    val known = format.splitsReplaced || format.keepsRows ||
+      target.forall(column => format.schema.exists(_.name.equalsIgnoreCase(column.name)))
+    if (!known)
+      throw TargetError.conflict(
+        table.target,
+        new IllegalStateException("Somebody has added a column to it.")
+      )
+  }
 
   /** The rows of [[base]] that the server has: without marked rows, and without versions that have ended. */
   def living: Option[DataFrame] =

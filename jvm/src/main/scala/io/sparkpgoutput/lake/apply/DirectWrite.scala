@@ -13,7 +13,6 @@ import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.direct._
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.route.MessagePosition
-import io.sparkpgoutput.lake.target.TargetError
 
 /**
  * Writes a small cut of a table with a key without a MERGE. The rows and the errors are the same as those of
@@ -101,11 +100,7 @@ final class DirectWrite(
   final private class Plan(table: DirectTable) {
     private val columns = columnsOf(table.schema)
     private val others = columns.indices.filter(columns(_) < 0)
-    if (others.nonEmpty && !batch.format.splitsReplaced && !batch.format.keepsRows)
-      throw TargetError.conflict(
-        batch.table.target,
-        new IllegalStateException("Somebody has added a column to it.")
-      )
+    batch.checkColumns(table.schema)
     private val keyColumns = key.map(ordinal =>
       KeyColumn.of(schema(ordinal).dataType).getOrElse(
         throw new NotDirect(

@@ -21,6 +21,7 @@ final class KeyedWrite(batch: TableBatch) {
   import batch.format.{key, toasted, unsent}
 
   def plan(folded: DataFrame): PlannedWrite = {
+    batch.base.foreach(rows => batch.checkColumns(rows.schema))
     val hasMoves = toasted.nonEmpty && (batch.statistics.moved > 0 || batch.format.hasVersions)
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import java.io.FileNotFoundException
-import java.time.{Instant, ZoneOffset}
+import java.time.ZoneOffset
 import java.util.UUID
 
 import scala.collection.mutable
@@ -136,7 +136,7 @@ private object DeltaBounds {
       DateTimeUtils.stringToDate(UTF8String.fromString(value.textValue)).map(_.toLong)
     case TimestampType if value.isTextual && hasZone(value.textValue) =>
       DateTimeUtils.stringToTimestamp(UTF8String.fromString(value.textValue), ZoneOffset.UTC)
-        .map(micros => moved(micros, side, if (micros < WholeMinutes) Minute else 0))
+        .map(moved(_, side, Minute))
     case TimestampNTZType if value.isTextual =>
       DateTimeUtils.stringToTimestampWithoutTimeZone(
         UTF8String.fromString(value.textValue),
@@ -159,10 +159,9 @@ private object DeltaBounds {
   private val ErrorOfDouble = new java.math.BigDecimal("1e-14")
 
   final private val Millisecond = 1000L
-  final private val Minute = 60000000L
 
-  /** Before 1973, a zone can be off UTC by seconds. The texts do not have them. */
-  private val WholeMinutes = Instant.parse("1973-01-01T00:00:00Z").getEpochSecond * 1000000
+  /** A zone can be off UTC by seconds, as many were before 1973. The texts do not have them. */
+  final private val Minute = 60000000L
 }
 
 /** The values of columns of a partitioning, which the log has as texts, and the data files do not have. */

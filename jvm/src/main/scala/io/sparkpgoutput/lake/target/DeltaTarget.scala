@@ -488,6 +488,8 @@ final class DeltaTarget(
       else log.update(false, None, catalogTable)
     // Delta computes the transactions when they are first asked for, with the settings of that moment.
     transactions(found): Unit
+    // The version in memory of a log that Delta has replaced would never become newer.
+    directs.computeIfPresent(table, (_, direct) => if (direct.log eq log) direct else null): Unit
     OpenedTable(log, catalogTable, found)
   }
 }

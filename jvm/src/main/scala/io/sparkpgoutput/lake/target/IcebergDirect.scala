@@ -17,8 +17,10 @@ import org.apache.iceberg.{
   DeleteFile,
   FileContent,
   ManifestFiles,
+  PartitionField,
   RewriteFiles,
   RowDelta,
+  Schema,
   TableMetadata,
   TableOperations
 }
@@ -445,6 +447,9 @@ private object IcebergDirect {
     ).orElse(metadata.spec.fields.asScala.map(_.transform).find(isUnknown(_)).map(transform =>
       s"the table has partitions by $transform"
     ))
+      .orElse(metadata.spec.fields.asScala.find(isInStruct(metadata.schema, _)).map(field =>
+        s"the table has partitions by ${metadata.schema.findColumnName(field.sourceId)}"
+      ))
       .orElse(
         Option.when(!operations.encryption.isInstanceOf[PlaintextEncryptionManager])(
           "the table is encrypted"
@@ -462,6 +467,10 @@ private object IcebergDirect {
       .orElse(metadata.schema.columns.asScala.flatMap(fieldProblem(_)).headOption)
       .orElse(Option.when(files > IcebergFiles.Most)(IcebergFiles.tooMany))
   }
+
+  /** The direct write computes partitions of top-level columns only. */
+  private def isInStruct(schema: Schema, field: PartitionField) =
+    !field.transform.isVoid && schema.columns.asScala.forall(_.fieldId != field.sourceId)
 
   /** A function of a later version of the specification. */
   private def isUnknown(transform: Transform[_, _]) =

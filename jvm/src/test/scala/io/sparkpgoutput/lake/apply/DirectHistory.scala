@@ -5,7 +5,6 @@ import java.time.Instant
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Random, Success, Try}
 
-import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row, SparkSession}
@@ -163,7 +162,7 @@ final class DirectHistory(
         case query => query
       })
     }
-    def attempt(into: Target, name: String, repairs: Boolean) = Try(
+    def write(into: Target, name: String, repairs: Boolean) = Try(
       new CutApply(into, repairs, mixed = mixed, mostOld = mostOld).commit(
         spark,
         table.target.copy(target = name),
@@ -173,12 +172,6 @@ final class DirectHistory(
         cut
       )
     )
-    // As in a job, a second attempt finds the column that somebody has added since the target looked at the table.
-    def write(into: Target, name: String, repairs: Boolean) =
-      attempt(into, name, repairs).recoverWith {
-        case problem: SparkThrowable if problem.getCondition == Conflict =>
-          attempt(into, name, repairs)
-      }
     def byMerge(repairs: Boolean, expected: Try[CutResult]): Unit = if (comparesMerge) {
       val onlyMerge = new TargetBehind(target) {
         override def look(table: String): TargetLook =
@@ -327,7 +320,6 @@ object DirectHistory {
   final private val Formats = 3
   private val Modes = IndexedSeq(TableMode.Mirror, TableMode.Marking, TableMode.Versions)
   final private val Differs = "PGOUTPUT_TARGET_DIFFERS"
-  final private val Conflict = "PGOUTPUT_COMMIT_CONFLICT"
 
   /**
    * The classes for times without this setting have no days from 1582-10-05 to 1582-10-14. So a condition that Spark

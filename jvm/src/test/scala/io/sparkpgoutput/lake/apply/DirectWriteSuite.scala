@@ -10,13 +10,15 @@ import scala.concurrent.{Await, Future}
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.types.{IntegerType, StructType}
+import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, KeyCache, TableKeys}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectFile, DirectTable, KeyCache, TableKeys}
 import io.sparkpgoutput.lake.queue.CutLimit
 import io.sparkpgoutput.lake.target._
 import io.sparkpgoutput.{DeltaTests, TakesLong}
@@ -286,6 +288,28 @@ class DirectWriteSuite extends DeltaTests {
       val values = watched.columns.collectFirst { case (read, Seq("big", "mine")) => read }.get
       assert(values.read == 2 && values.isClosed)
     }
+  }
+
+  test("a MERGE sees a column that another process has added since the last direct commit") {
+    val target = Targets.of(spark, Files.createTempDirectory("added").toString, Some("delta"))
+    val columns =
+      new StructType().add("id", IntegerType).add("v", StringType).add("big", StringType)
+    target.create("t", columns, Seq("id"), Map.empty)
+    target.commit(spark, "t", WrittenTable.Name, None, 1)(
+      TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
+    )
+    val table = new WrittenTable(spark, target, made = Some("t"))
+    import table.{row, server}
+    assert(table.cut(10L -> Seq(server.insert(row(1, "a", "b")))).byMerge.isEmpty)
+    DeltaLog.clearCache() // The log of another process is another one, too.
+    table.sql("ALTER TABLE {} ADD COLUMNS (mine INT)")
+    table.sql("UPDATE {} SET mine = 7")
+    table.smallCut = 0
+    val again = 20L -> Seq(server.delete(row(1, "a", "b")), server.insert(row(1, "c", "b")))
+    val problem = intercept[PgOutputException](table.cut(again))
+    assert(problem.getCondition == "PGOUTPUT_COMMIT_CONFLICT")
+    assert(table.cut(again).committed)
+    assert(target.read(spark, "t").collect().toSeq == Seq(Row(1, "c", "b", null)))
   }
 
   test(

@@ -28,6 +28,9 @@ class WrittenTable(
 ) {
   import WrittenTable._
 
+  /** The most changes of a cut that the driver folds. */
+  var smallCut: Long = CutApply.SmallCut
+
   val server = new ServerTable(
     1,
     made.getOrElse(s"${mode.toString.toLowerCase}_${identity.code}"),
@@ -71,7 +74,7 @@ class WrittenTable(
       CutOfServer.transaction(lsn, server.relation +: sent)
     }
     val end = transactions.last._1 + 1
-    val found = new CutApply(target, repairs, mostOld = mostOld)
+    val found = new CutApply(target, repairs, smallCut = smallCut, mostOld = mostOld)
       .commit(spark, server.target, Map.empty, Name, mark, CutOfServer(1, messages, end))
     mark = end
     found

@@ -75,7 +75,8 @@ class DeltaFilesSuite extends DeltaTests {
         dataType,
         s""""2026-01-01T00:00:00.123$zone"""",
         Seq(now, now + 999),
-        Seq(now - 1, now + 1001)
+        if (dataType == TimestampType) Seq(now - 60000001, now + 60001001)
+        else Seq(now - 1, now + 1001)
       )
       val before = micros("1969-12-31T23:59:59.999Z")
       isExact(
@@ -109,7 +110,14 @@ class DeltaFilesSuite extends DeltaTests {
         .foreach(json => assert(bounds(dataType, json).isEmpty, json))
     }
     val now = micros("2026-01-01T00:00:00Z")
-    isExact(TimestampType, "\"2026-01-01T01:00:00.000+01:00\"", Seq(now), Seq(now - 1, now + 1001))
+    isExact(
+      TimestampType,
+      "\"2026-01-01T01:00:00.000+01:00\"",
+      Seq(now),
+      Seq(now - 60000001, now + 60001001)
+    )
+    // The zone of a session can be off UTC by seconds, as +00:00:59 is.
+    isExact(TimestampType, "\"2026-01-01T00:00:59.000Z\"", Seq(now), Seq(now - 1001000))
     // Before 1893, Berlin was 53 minutes and 28 seconds ahead of UTC.
     isExact(
       TimestampType,

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types._
 
 import org.apache.iceberg.data.{GenericFileWriterFactory, GenericRecord}
 import org.apache.iceberg.encryption.{EncryptedFiles, EncryptionManager}
-import org.apache.iceberg.expressions.Literal
+import org.apache.iceberg.expressions.{Expressions, Literal}
 import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.spark.{Spark3Util, SparkSchemaUtil}
 import org.apache.iceberg.types.Types
@@ -264,6 +264,15 @@ class IcebergKindsSuite extends TableTests {
       ),
       "the table has partitions by zigzag[3]",
       false
+    ),
+    (
+      Kind(
+        "struct",
+        columns = new StructType().add("during", new StructType().add("at", TimestampType)),
+        change = _.updateSpec.addField(Expressions.day("during.at")).commit()
+      ),
+      "the table has partitions by during.at",
+      true
     ),
     (
       Kind(

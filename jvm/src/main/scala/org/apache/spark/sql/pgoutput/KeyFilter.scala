@@ -1,14 +1,12 @@
 package org.apache.spark.sql.pgoutput
 
-import java.time.LocalDate
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
-import org.apache.spark.sql.catalyst.util.TypeUtils
+import org.apache.spark.sql.catalyst.util.{DateTimeUtils, TypeUtils}
 import org.apache.spark.sql.classic.ClassicConversions.castToImpl
 import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, ExpressionUtils}
 import org.apache.spark.sql.types._
@@ -23,9 +21,6 @@ object KeyFilter {
 
   /** With 10 bits for each key, one row in a hundred passes the filter by chance. */
   final private val BitsPerKey = 10
-
-  private val LastJulianDay = LocalDate.of(1582, 10, 4).toEpochDay.toInt
-  private val FirstGregorianDay = LocalDate.of(1582, 10, 15).toEpochDay.toInt
 
   /**
    * Reads the keys, and returns the condition. Returns None if there are no keys. Also returns None
@@ -127,13 +122,15 @@ object KeyFilter {
   }
 
   /**
-   * Returns a limit that Spark does not raise. Spark gives Parquet a day as a `java.sql.Date`, whose calendar goes from
-   * 1582-10-04 to 1582-10-15. The days between them become the latter, and Parquet would leave out their rows. (The
-   * greatest key may be raised.)
+   * Returns a limit that Spark does not raise. Spark gives Parquet a day as a `java.sql.Date`. That lacks the days from
+   * 1582-10-05 to 1582-10-14, and days that the zone of the JVM has skipped, such as 2011-12-30 in Samoa. They become a
+   * later day, and Parquet would leave out their rows. (The greatest key may be raised.)
    */
   private def lowered(least: Any, dataType: DataType): Any = (least, dataType) match {
-    case (day: Int, DateType) if day > LastJulianDay && day < FirstGregorianDay => LastJulianDay
-    case _                                                                      => least
+    case (day: Int, DateType) =>
+      def passed(day: Int) = DateTimeUtils.fromJavaDate(DateTimeUtils.toJavaDate(day))
+      Iterator.iterate(day)(_ - 1).find(passed(_) <= day).get
+    case _ => least
   }
 
   /** Returns whether equal values of both types are equal after a cast to the key's type, and so have one hash. */

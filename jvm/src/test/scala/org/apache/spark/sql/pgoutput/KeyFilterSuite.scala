@@ -1,6 +1,7 @@
 package org.apache.spark.sql.pgoutput
 
 import java.nio.file.Files
+import java.util.TimeZone
 
 import org.apache.spark.sql.functions.{col, count_if}
 import org.apache.spark.sql.{Column, DataFrame}
@@ -132,17 +133,24 @@ class KeyFilterSuite extends SparkSessionTests {
   }
 
   test("Parquet leaves out no row with a key, also on the days that java.sql.Date lacks") {
-    val first = -141437 // 1582-10-05, and the last one is 1582-10-14
-    val day = Seq(s"date_from_unix_date($first + CAST(id AS INT))")
-    val folder = Files.createTempDirectory("days").resolve("days").toString
-    spark.range(10).selectExpr(day: _*).toDF(names(day): _*).write.parquet(folder)
-    val searched = spark.read.parquet(folder)
-    for (id <- 0 until 10) {
-      val key = spark.range(id.toLong, id + 1L).selectExpr(day: _*).toDF(columns(day): _*)
-      val found = searched.where(filter(key, searched, hasLimits = true).get)
-        .selectExpr("unix_date(`the ``key``.0`)").collect().map(_.getInt(0))
-      assert(found.contains(first + id), id)
-    }
+    val zone = TimeZone.getDefault
+    try
+      for {
+        (name, first, days) <- Seq(("UTC", "1582-10-05", 10), ("Pacific/Apia", "2011-12-30", 1))
+      } {
+        TimeZone.setDefault(TimeZone.getTimeZone(name))
+        val day = Seq(s"date_add(DATE'$first', CAST(id AS INT))")
+        val folder = Files.createTempDirectory("days").resolve("days").toString
+        spark.range(days.toLong).selectExpr(day: _*).toDF(names(day): _*).write.parquet(folder)
+        val searched = spark.read.parquet(folder)
+        for (id <- 0 until days) {
+          val key = spark.range(id.toLong, id + 1L).selectExpr(day: _*).toDF(columns(day): _*)
+          val found = searched.where(filter(key, searched, hasLimits = true).get)
+            .selectExpr(s"date_diff(`the ``key``.0`, DATE'$first')").collect().map(_.getInt(0))
+          assert(found.contains(id), s"$name: $id")
+        }
+      }
+    finally TimeZone.setDefault(zone)
   }
 
   test("without keys there is no filter") {
