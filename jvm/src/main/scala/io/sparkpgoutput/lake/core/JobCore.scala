@@ -504,10 +504,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   private def limits(): Unit = {
     current.tables.values.foreach { table =>
       val work = works(table.oid)
-      // A table that waits for its store or its rights, while others get what they need, waits for itself.
-      def waitsAlone = table.status == Live && work.waiting.nonEmpty &&
-        works.values.exists(_.lastCommit > work.waitingSince)
-      if ((table.isFailed || waitsAlone) && !table.needsCopy && work.phase == Phase.Idle) {
+      if (isStuck(table, work)) {
         val held = readLsn - work.queue.flatMap(_.position).getOrElse(readLsn)
         if (held > settings.maxHeldWal)
           giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")

@@ -237,10 +237,15 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
     work.phase = Phase.Giving(write())
   }
 
-  /** The failed table whose queue has the most bytes. */
-  protected def failedVictim: Option[TableState] = largest((table, work) =>
-    table.isFailed && !table.needsCopy && work.phase == Phase.Idle
-  )
+  /** Whether a table advances no more: it has failed, or it waits for its store or its rights while others get theirs. */
+  protected def isStuck(table: TableState, work: TableWork): Boolean = {
+    def waitsAlone = table.status == Live && work.waiting.nonEmpty &&
+      works.values.exists(_.lastCommit > work.waitingSince)
+    (table.isFailed || waitsAlone) && !table.needsCopy && work.phase == Phase.Idle
+  }
+
+  /** The table that is stuck and whose queue has the most bytes. */
+  protected def stuckVictim: Option[TableState] = largest(isStuck)
 
   /** The table to be copied whose queue has the most bytes, unless a commit still reads the queue. */
   protected def copyVictim: Option[TableState] = largest((table, work) =>
@@ -261,7 +266,7 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
     work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
   )
 
-  protected def giveUpOne(): Unit = failedVictim.orElse(copyVictim).orElse(openVictim).foreach {
+  protected def giveUpOne(): Unit = stuckVictim.orElse(copyVictim).orElse(openVictim).foreach {
     table =>
       if (table.needsCopy) giveUpCopy(works(table.oid), table.oid)
       else giveUpQueue(table, works(table.oid), DiskFull)

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.direct
 
 import java.io.{File, IOException}
 import java.nio.channels.FileChannel
+import java.nio.file.Files
 import java.nio.file.StandardOpenOption.{CREATE_NEW, DELETE_ON_CLOSE, READ, WRITE}
 import java.nio.{ByteBuffer, ByteOrder, LongBuffer}
 import java.security.MessageDigest
@@ -99,6 +100,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private def written(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] =
     try {
       files += 1
+      Files.createDirectories(root) // because a program can remove an empty folder of /tmp
       val path = root.resolve(s"$files.keys")
       val bytes = keys.length * 8L
       val mapped =

@@ -250,6 +250,23 @@ class JobCoreSuite extends AnyFunSuite {
     assert(!core.state.tables(other.source.oid).needsCopy)
   }
 
+  test("if the disk is full, a table that waits while others are committed loses its queue") {
+    val (core, queue) = job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))))
+    core.take(0)
+    core.applied(other.source.oid, 100, None, 0)
+    queue.position = Some(150)
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store denies access."), 1)
+    core.read(5000)
+    core.take(2)
+    core.applied(other.source.oid, 5000, None, 3)
+    core.take(4)
+    assert(core.state.tables(oid).status == Live)
+    core.isFull = true
+    core.take(5)
+    assert(core.state.tables(oid).needsCopy)
+    assert(!core.state.tables(other.source.oid).needsCopy)
+  }
+
   test("each state that is written has the newest LSN that can be confirmed") {
     val (core, _) = job()
     compared(core)

@@ -220,6 +220,20 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
+  test("the folder is made again if it was removed while it was empty") {
+    withSpace(300000) { (space, folder) =>
+      def fill(): TableQueue = {
+        val queue = new TableQueue(1, 0, space)
+        (1 to 3).foreach(n => put(queue, n * 10L, 900000))
+        assert(!space.isFull && folder.toFile.list().nonEmpty)
+        queue
+      }
+      fill().drop()
+      Files.delete(folder)
+      fill().drop()
+    }
+  }
+
   test("a queue that is dropped frees all, and its cuts cannot be read") {
     withSpace(1000000) { (space, folder) =>
       val queue = new TableQueue(1, 0, space)
