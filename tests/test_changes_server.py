@@ -222,6 +222,8 @@ RENAMED = {"public.drafts": "public.letters"}
 
 LAST_MESSAGE = "that is all"
 
+pytestmark = pytest.mark.takes_long
+
 
 class History(NamedTuple):
     """The messages that the reader stored, and what they should make.
@@ -391,7 +393,6 @@ def messages(spark: SparkSession, history: History) -> DataFrame:
     return frame(spark, history.messages)
 
 
-@pytest.mark.takes_long
 def test_the_sessions_were_cut_off_inside_transactions(history: History) -> None:
     stored = history.messages
     tags = b"".join(message[:1] for message in stored)
@@ -404,7 +405,6 @@ def test_the_sessions_were_cut_off_inside_transactions(history: History) -> None
         assert len(set(transactions)) < len(transactions)  # the server sent some again
 
 
-@pytest.mark.takes_long
 def test_replayed_changes_make_the_tables_of_the_server(
     messages: DataFrame, history: History
 ) -> None:
@@ -418,7 +418,6 @@ def test_replayed_changes_make_the_tables_of_the_server(
     assert {transaction.xid for transaction in left_open} <= history.rolled_back
 
 
-@pytest.mark.takes_long
 def test_reads_that_continue_each_other_make_the_tables(
     spark: SparkSession, messages: DataFrame, history: History
 ) -> None:
@@ -444,7 +443,6 @@ def test_reads_that_continue_each_other_make_the_tables(
     assert_same_tables(found, history)
 
 
-@pytest.mark.takes_long
 def test_a_stream_makes_the_tables_of_the_server(
     spark: SparkSession, history: History, tmp_path: Path
 ) -> None:

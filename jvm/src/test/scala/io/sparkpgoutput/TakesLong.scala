@@ -6,4 +6,8 @@ import org.scalatest.Tag
  * Marks a test that `make test` leaves out. CI, `make test-all` and sbt run it. Other tests find most of the faults that
  * it would find.
  */
-object TakesLong extends Tag("TakesLong")
+object TakesLong extends Tag("TakesLong") {
+
+  /** The tags of a test that takes long only in some cases. */
+  def when(isSlow: Boolean): Seq[Tag] = Option.when(isSlow)(TakesLong).toSeq
+}

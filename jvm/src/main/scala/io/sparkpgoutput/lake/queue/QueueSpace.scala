@@ -82,9 +82,8 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   /** Returns the path of a file that does not exist. Only the one that moves blocks asks for it. */
   private[queue] def newFile(oid: Long): Path = {
     if (root == null) root = folder.toPath
-    Files.createDirectories(
-      root
-    ) // because a program can remove a folder of /tmp that was empty for long
+    // A program can remove a folder of /tmp that was empty for long.
+    Files.createDirectories(root)
     files += 1
     root.resolve(s"$oid-$files.queue")
   }

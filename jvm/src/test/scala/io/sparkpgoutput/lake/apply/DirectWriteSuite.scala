@@ -90,7 +90,7 @@ class DirectWriteSuite extends DeltaTests {
   ).foreach { case (format, properties) =>
     test(
       s"$format: the rows stay while files are rewritten beside the commits",
-      Option.when(format == "delta")(TakesLong).toSeq: _*
+      TakesLong.when(format == "delta"): _*
     ) {
       // Room for the keys of a few files in memory, and of a few on disk.
       val keys = new KeyCache(2000, 2000, Files.createTempDirectory("keys").toFile)

@@ -27,8 +27,6 @@ import io.sparkpgoutput.{DeltaTests, TakesLong}
  */
 class InterruptedWritesSuite extends DeltaTests {
   private val stride = Integer.getInteger("spark-pgoutput.steps", 9).intValue
-
-  private def slow(isSlow: Boolean) = Option.when(isSlow)(TakesLong).toSeq
   private val takesAll = System.getProperty("spark-pgoutput.steps") != null
   private val name = MarkName("job", 1, 0)
   private lazy val folder = Files.createTempDirectory("interrupted")
@@ -195,7 +193,7 @@ class InterruptedWritesSuite extends DeltaTests {
       (what, isCut, act) <- actions
       fault <- Seq(FaultyFiles.Death, FaultyFiles.LostAnswer)
       if takesAll || isCut && version != "3"
-      tags = slow(format == "delta" || fault == FaultyFiles.LostAnswer)
+      tags = TakesLong.when(format == "delta" || fault == FaultyFiles.LostAnswer)
     }
       test(s"$format$version: $fault at each step of $what", tags: _*) {
         def run(step: Int): Option[String] = {
@@ -242,7 +240,7 @@ class InterruptedWritesSuite extends DeltaTests {
     if (takesAll || version != "3")
       test(
         s"$format$version: a commit does not wait for a rewrite",
-        slow(format == "delta"): _*
+        TakesLong.when(format == "delta"): _*
       ) {
         written.restore()
         written.write(0)

@@ -233,8 +233,8 @@ class JobCoreSuite extends AnyFunSuite {
     assert(seen(730, "as it is") == 730)
   }
 
-  test("a table that waits while others are committed holds back no more WAL than a failed one") {
-    val settings = JobSettings(maxHeldWal = 1000)
+  /** A job with two tables. One waits for its store, and commits of the other one begin. */
+  private def waitsBesideOther(settings: JobSettings) = {
     val (core, queue) =
       job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))), settings)
     core.take(0)
@@ -245,20 +245,18 @@ class JobCoreSuite extends AnyFunSuite {
     core.take(2)
     assert(core.state.tables(oid).status == Live, "all tables wait: the store can be away")
     core.applied(other.source.oid, 5000, None, 3)
+    core
+  }
+
+  test("a table that waits while others are committed holds back no more WAL than a failed one") {
+    val core = waitsBesideOther(JobSettings(maxHeldWal = 1000))
     core.take(4)
     assert(core.state.tables(oid).needsCopy)
     assert(!core.state.tables(other.source.oid).needsCopy)
   }
 
   test("if the disk is full, a table that waits while others are committed loses its queue") {
-    val (core, queue) = job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))))
-    core.take(0)
-    core.applied(other.source.oid, 100, None, 0)
-    queue.position = Some(150)
-    core.failed(oid, TableFailure(TableFailure.Waits, "The store denies access."), 1)
-    core.read(5000)
-    core.take(2)
-    core.applied(other.source.oid, 5000, None, 3)
+    val core = waitsBesideOther(JobSettings())
     core.take(4)
     assert(core.state.tables(oid).status == Live)
     core.isFull = true
