@@ -1,6 +1,6 @@
 # make demo         read a replication slot of a real PostgreSQL server, step by step
 # make build        set up .venv with the package and Spark, and build the JAR
-# make test         run the tests, without those that take long (5 minutes on 2 cores)
+# make test         run the tests, without those that take long (5 to 6 minutes on 2 cores)
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot on each version of PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg
