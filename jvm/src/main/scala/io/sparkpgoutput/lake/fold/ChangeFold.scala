@@ -209,8 +209,8 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var gone: Image = _
   private var isReplaced = false
 
-  /** Whether a TRUNCATE has deleted the row of the target. */
-  private var isEmptied = false
+  /** Whether there was a TRUNCATE, and whether it came before the first change. */
+  private var (isEmptied, beginsEmptied) = (false, false)
 
   /** Whether the row existed before the commit whose changes are being taken. */
   private var existed = false
@@ -223,6 +223,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     val begins = change.begins
     if (isFirst) {
       isFirst = false
+      beginsEmptied = isEmptied
       wasThere = !begins && !isEmptied
       exists = wasThere
     }
@@ -320,6 +321,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       gone = null
       isReplaced = false
       isEmptied = false
+      beginsEmptied = false
       commit = 0
       marked = null
       images.clear()
@@ -327,7 +329,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     }
 
   private def op: String =
-    if (isReplaced || isEmptied && !wasThere) RowOp.Replace
+    if (isReplaced || beginsEmptied) RowOp.Replace
     else if (wasThere) RowOp.Update
     else RowOp.Insert
 
@@ -408,6 +410,12 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   /** Whether a TRUNCATE has deleted the row of the target. */
   private var isEmptied = false
 
+  /**
+   * Whether the target had no row before the TRUNCATE: a commit before it has added one. A transaction with the TRUNCATE
+   * can add one beside the row that the TRUNCATE deletes, if the key is deferrable.
+   */
+  private var wasMissing = false
+
   /** The last row that was deleted and is to be marked, if no row with the key comes after it. */
   private var marked: MarkedRow = _
 
@@ -432,9 +440,11 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     marked = new MarkedRow(Seq(image), null, lsn, time)
 
   override def truncate(truncation: Truncation): Unit = {
-    isEmptied = true
     val lsn = truncation.at.lsn
-    rows.filter(_.existedBefore(lsn)).foreach(row => mark(row.image, lsn, truncation.time))
+    val known = rows.filter(_.existedBefore(lsn))
+    if (!isEmptied) wasMissing = gone == null && (marked != null || known.nonEmpty)
+    isEmptied = true
+    known.foreach(row => mark(row.image, lsn, truncation.time))
     rows.clear()
   }
 
@@ -466,13 +476,14 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
       gone = null
       isReplaced = false
       isEmptied = false
+      wasMissing = false
       marked = null
       row
     }
   }
 
   private def op: String =
-    if (isReplaced || isEmptied && gone == null) RowOp.Replace
+    if (isReplaced || isEmptied && gone == null && !wasMissing) RowOp.Replace
     else if (gone == null) RowOp.Insert
     else RowOp.Update
 

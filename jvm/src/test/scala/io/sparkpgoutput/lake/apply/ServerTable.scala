@@ -43,6 +43,10 @@ final class ServerTable(
   /** The LSNs of the commits that truncated the table. */
   val truncations: mutable.ArrayBuffer[Long] = mutable.ArrayBuffer.empty
 
+  /** The changes before the first of them. */
+  def changesBeforeTruncate: Seq[RowChange] = changes.take(truncatedAt).toSeq
+  private var truncatedAt = 0
+
   /** The mode of the table in the target. */
   var mode: TableMode = TableMode.Mirror
   def marks: Boolean = mode == TableMode.Marking
@@ -148,6 +152,7 @@ final class ServerTable(
     names.zip(row).map { case (column, text) => if (key.contains(column)) text else null }
 
   def truncate(): Unit = {
+    if (truncations.isEmpty) truncatedAt = changes.length
     truncations += commit
     numbers.zip(rows).foreach { case (number, row) =>
       changes += RowChange(commit, number, Some(named(row)), None, byTruncate = true)

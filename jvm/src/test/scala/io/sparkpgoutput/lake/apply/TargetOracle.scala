@@ -136,7 +136,7 @@ final class TargetOracle(table: ServerTable) {
     val sent = changes.filterNot(_.byTruncate).groupBy(_.number).values.toSeq
       .map(new History(_, ours))
     val was = sent.flatMap(_.origin).toSet
-    var (next, arrived) = (rows, Set.empty[Key])
+    var (next, arrived, arrivedEarly) = (rows, Set.empty[Key], Set.empty[Key])
     (changes.map(_.commit) ++ table.truncations).distinct.sorted.foreach { commit =>
       val ofRows = changes.filter(_.commit == commit).groupBy(_.number).values
       if (table.truncations.contains(commit)) next = next.map { case (key, row) =>
@@ -153,12 +153,17 @@ final class TargetOracle(table: ServerTable) {
       }
       ofRows.flatMap(_.last.after).map(keyed).foreach { case (key, row) =>
         arrived += key
+        if (table.truncations.forall(commit < _)) arrivedEarly += key
         next += key -> (whole(row, next.get(key)) + (DeletedLsn -> null) + (DeletedAt -> null))
       }
     }
     // A repair does not add a row only to mark it.
     next --= was.filter(key => !rows.contains(key) && next.get(key).exists(!lives(_)))
-    val touched = if (table.truncations.nonEmpty) was else was ++ arrived
+    // The fold does not compare what comes only after a TRUNCATE, which marks what the target has.
+    def isCompared(key: Key) = table.truncations.isEmpty ||
+      (if (table.isFull) arrivedEarly(key)
+       else table.changesBeforeTruncate.flatMap(_.after).exists(row => keyOf(renamed(row)) == key))
+    val touched = was ++ arrived.filter(isCompared)
     val histories = changes.groupBy(_.number).values.map(new History(_, ours)).toSeq
     val lacking = histories.filter(!_.origin.forall(alive))
     def lack(which: History => Boolean) =
