@@ -444,11 +444,22 @@ object MirroredTables {
    * refuse a value that they would change.
    */
   private def isExact(pgType: PgType, modifier: Int, wanted: DataType): Boolean =
-    wanted == pgType.sparkType(modifier) || parts(wanted).forall {
+    wanted == pgType.sparkType(modifier) || hasOneText(wanted) && parts(wanted).forall {
       case FloatType  => pgType.name == "int2"
       case DoubleType => Set("int2", "int4", "float4")(pgType.name)
       case other      => !isCollated(other)
     }
+
+  /**
+   * Returns whether equal values of a type are one key for the router too, which compares texts. It writes the numbers of
+   * a text in one way, as 1.0 for 1.00, unless something beside them can look like a number
+   * ([[io.sparkpgoutput.lake.route.CutRouter]]).
+   */
+  private def hasOneText(wanted: DataType): Boolean = {
+    val all = parts(wanted)
+    !all.exists(_.isInstanceOf[DecimalType]) ||
+    all.forall(part => part.isInstanceOf[NumericType] || part == BooleanType)
+  }
 
   /** Returns whether a collation makes different texts equal. */
   private def isCollated(wanted: DataType): Boolean = parts(wanted).exists {
