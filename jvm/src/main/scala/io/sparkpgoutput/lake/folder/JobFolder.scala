@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.folder
 
 import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.AccessDeniedException
 import java.time.{Duration, Instant}
 import java.util.{Locale, UUID}
 
@@ -9,6 +10,7 @@ import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.security.AccessControlException
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
@@ -108,10 +110,17 @@ final class JobFolder(path: String, configuration: Configuration) {
   /** The requests that are not handled, in the order in which users have asked. */
   def requests(): Seq[JobRequest] = files.list(Requests).map(_.name)
     .collect { case RequestName(id) => id }.sorted
-    .flatMap(id => files.read(requestFile(id)).map(request(id, _))) // None if it was handled since
+    .flatMap(request) // None if it was handled since
 
-  private def request(id: String, content: Array[Byte]) =
-    RequestFormat.request(full(requestFile(id)), id, content)
+  /** A user can write a file that the job may not read. */
+  private def request(id: String): Option[JobRequest] = {
+    val file = full(requestFile(id))
+    try files.read(requestFile(id)).map(RequestFormat.request(file, id, _))
+    catch {
+      case denied @ (_: AccessDeniedException | _: AccessControlException) =>
+        Some(UnreadableRequest(id, s"The job may not read the file $file. ${denied.getMessage}"))
+    }
+  }
 
   /** Asks the job for something. Its answers have the id of the request. */
   def ask(request: JobRequest): Unit =

@@ -31,6 +31,9 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
 
   /** The requests for copies that no durable state has yet: the tables that are left, and the revisions. */
   private val resyncs = mutable.Map.empty[String, (Seq[TableName], Seq[Long])]
+
+  /** The requests that could not be taken at the first attempt. */
+  private val delayed = mutable.Set.empty[String]
   @volatile private var wereTaken = false
 
   /** The requests that are done. None of them is taken again, even if its file could not be removed. */
@@ -47,22 +50,29 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
       kept.asScala.toSeq.foreach(done)
-      folder.requests().foreach { request =>
-        if (underWay.add(request.id))
-          // It can have ended since the folder was read.
-          if (ended.contains(request.id)) underWay.remove(request.id): Unit
-          else
-            try take(request)
-            catch {
-              case error: Throwable =>
-                underWay.remove(request.id) // it is taken again
-                throw error
-            }
-      }
-      wereTaken = true
+      val found = folder.requests().filter(request => underWay.add(request.id))
+      // It can have ended since the folder was read.
+      val (over, open) = found.partition(request => ended.contains(request.id))
+      over.foreach(request => underWay.remove(request.id))
+      val areTaken = open.map(isTaken)
+      wereTaken ||= areTaken.forall(identity)
     } catch {
       case error: StartOver => job.end(error)
       case NonFatal(_)      => () // the folder is away, which the state's writer reports
+    }
+
+  /** Takes a request. If it has an error, the request is taken again later, and others are taken now. */
+  private def isTaken(request: JobRequest): Boolean =
+    try {
+      take(request)
+      true
+    } catch {
+      case error: StartOver => throw error
+      case NonFatal(error) =>
+        underWay.remove(request.id)
+        if (delayed.add(request.id))
+          log.warn(s"The request ${request.id} has to wait. ${TableFailures.text(error)}")
+        false
     }
 
   private def take(request: JobRequest): Unit = request match {
@@ -207,7 +217,7 @@ object ResyncCommand {
       folder.ask(ResyncAllRequest(JobRequest.newId()))
     } else ClonedSession.run(session) { session =>
       val own = new OwnTables(session, Targets.of(session, target, Option(format)))
-      val jobs = own.found().groupBy(_.properties.job).values
+      val jobs = own.found().own.groupBy(_.properties.job).values
         .filter(tables => slot == null || tables.exists(_.properties.slot == slot)).toSeq
       jobs match {
         case Seq(tables) => tables.foreach(table => own.askToStartOver(table.target))

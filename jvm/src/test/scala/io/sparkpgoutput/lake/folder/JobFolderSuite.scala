@@ -35,7 +35,10 @@ class JobFolderSuite extends AnyFunSuite {
         val path = Files.createTempDirectory("folder").resolve("a job, 100%")
         val uri = s"$scheme://$path"
         try body(path, () => new JobFolder(uri, TestFileSystems.configuration)): Unit
-        finally TestFileSystems.failsAt = -1
+        finally {
+          TestFileSystems.failsAt = -1
+          TestFileSystems.denied = None
+        }
       }
     }
 
@@ -260,6 +263,16 @@ class JobFolderSuite extends AnyFunSuite {
     problems.foreach { case (id, problem) =>
       assert(problem.contains(s"$id.json") && !problem.contains("resync --all"), problem)
     }
+  }
+
+  onInterrupted("a request that the job may not read does not hide the others") { (_, open) =>
+    val folder = open()
+    assert(folder.take(1, first))
+    Seq("1", "2", "3").foreach(id => folder.ask(ResyncAllRequest(id)))
+    TestFileSystems.denied = Some("2.json")
+    val Seq(one, UnreadableRequest("2", problem), three) = folder.requests(): @unchecked
+    assert(Seq(one, three) == Seq("1", "3").map(ResyncAllRequest(_)))
+    assert(problem.contains("may not read") && problem.contains("2.json"), problem)
   }
 
   onEach("answers come in the order in which they were given") { (path, open) =>

@@ -7,12 +7,14 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{
   CommonPathCapabilities,
+  FSDataInputStream,
   FSDataOutputStream,
   FileAlreadyExistsException,
   FileSystem,
   Path,
   RawLocalFileSystem
 }
+import org.apache.hadoop.security.AccessControlException
 import org.apache.hadoop.util.Progressable
 
 /** Local files behind other schemes, with the rules of the file systems that jobs use. */
@@ -23,6 +25,9 @@ object TestFileSystems {
 
   /** Runs once, before the next call that changes files. */
   @volatile var before: () => Unit = () => ()
+
+  /** The end of the name of a file that may not be read. */
+  @volatile var denied: Option[String] = None
 
   private def change(): Unit = synchronized {
     val first = before
@@ -42,6 +47,12 @@ object TestFileSystems {
   abstract class TestFiles(scheme: String) extends RawLocalFileSystem {
     override def getUri: URI = URI.create(s"$scheme:///")
     override def getScheme: String = scheme
+
+    override def open(path: Path, bufferSize: Int): FSDataInputStream = {
+      if (denied.exists(path.getName.endsWith))
+        throw new AccessControlException("Permission denied")
+      super.open(path, bufferSize)
+    }
 
     override def pathToFile(path: Path): java.io.File = new java.io.File(path.toUri.getPath)
 
