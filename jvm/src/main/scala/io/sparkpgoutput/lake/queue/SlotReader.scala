@@ -159,6 +159,10 @@ final class SlotReader(
     readLsn = from
     var failures = 0
     var session = Option.empty[Session]
+    def works(): Unit = {
+      failures = 0
+      events.connected()
+    }
     try
       while (!isStopping)
         try {
@@ -166,13 +170,18 @@ final class SlotReader(
           isRenewing = false
           val waiting = tasksOfNext.asScala.toSeq
           session = Some(open())
-          events.connected()
+          val (first, opened) = (readLsn, System.nanoTime())
+          // The next session can meet the same error again, so each pause is longer until one has come further.
+          def isSettled = readLsn != first || System.nanoTime() - opened > SettledInterval
+          if (failures == 0) works()
           waiting.foreach { task =>
             tasksOfNext.remove(task)
             task()
           }
-          failures = 0
-          while (!isStopping && !isRenewing) step(session.get)
+          while (!isStopping && !isRenewing) {
+            step(session.get)
+            if (failures > 0 && isSettled) works()
+          }
           if (isStopping) last(session.get)
         } catch {
           case error: Throwable if !isStopping =>
@@ -560,6 +569,7 @@ object SlotReader {
   final private val FirstPause = 500L
   final private val MostPause = 60000L
   private val SecondsForSlot = java.time.Duration.ofSeconds(20)
+  private val SettledInterval = TimeUnit.SECONDS.toNanos(5)
   private val HeardInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val BusyInterval = TimeUnit.SECONDS.toNanos(1)
   private val QuietInterval = TimeUnit.SECONDS.toNanos(10)
