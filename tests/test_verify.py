@@ -8,6 +8,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -269,6 +270,29 @@ def test_tables_that_are_not_live_are_skipped(
     assert found["seats"].server_rows is None
     assert found["events"].result == "equal"
     assert reports.verification_exit_code(list(found.values())) == 3
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_that_cannot_be_read_is_skipped_and_the_others_are_compared(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        running = replicate()
+        wait_until_live(running)
+        (job.tables / "seats").rename(tmp_path / "away")
+        found = {row["table"]: row for row in found_by_command(job)}
+        assert found["public.seats"]["result"] == "skipped"
+        assert found["public.seats"]["reason"]
+        assert found["public.events"]["result"] == "equal"
+        (tmp_path / "away").rename(job.tables / "seats")
+
+
+def found_by_command(job: LakeJob) -> list[dict[str, Any]]:
+    """Ask a job that runs to verify all tables, and return what it finds."""
+    _, output = job.ask("verify", "--json")
+    return list(json.loads(output)["tables"])
 
 
 @pytest.mark.lake

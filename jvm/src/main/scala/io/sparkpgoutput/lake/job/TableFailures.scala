@@ -113,8 +113,8 @@ object TableFailures {
 
   /** The text of the most informative error among the causes. */
   def text(error: Throwable): String = known(error).map(_.getMessage).getOrElse(
-    ErrorCauses.of(error).map(_.getMessage).find(_ != null).getOrElse(error.toString)
-      .linesIterator.nextOption().getOrElse(error.toString)
+    ErrorCauses.of(error).flatMap(found => Option(found.getMessage))
+      .flatMap(_.linesIterator.map(_.trim).find(_.nonEmpty)).nextOption().getOrElse(error.toString)
   )
 
   /** Whether the table has another mark than the one expected, or another process has taken over. */

@@ -222,7 +222,14 @@ final private[job] class Verifications(job: JobParts, look: () => Unit) {
       case Some(table) if !core.look(_.has(table.oid, lsn)) =>
         val why = core.look(_.shown(table.oid)).waits.fold("")(why => s" $why")
         skipped(table.target, s"The table has not got all changes in time.$why", canPass = true)
-      case Some(table) => Right(PinnedTable(table, target.version(table.target)))
+      case Some(table) =>
+        try Right(PinnedTable(table, target.version(table.target)))
+        catch {
+          case NonFatal(problem) if !job.isEnding =>
+            val text = TableFailures.text(problem)
+            log.warn(s"The table $name is not verified. $text")
+            skipped(table.target, text, TableFailures.isPassing(problem))
+        }
     }
   }
 
