@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
 from support import lake, lake_history, lake_operations
-from support.job_report import wait_until_live
+from support.job_report import states, wait_until_live
 from support.lake_history import History
 from support.lake_job import LakeJob, job_fixtures
 from support.lake_judge import assert_equal
@@ -65,6 +65,28 @@ def test_a_job_survives_the_end_of_its_server(
         assert (running.exit_code, running.exception()) == (0, None)
         assert replicate(once=True).exit_code == 0
     assert_equal(spark, job)
+
+
+def test_a_job_whose_sessions_end_at_once_waits_longer_and_longer(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta", slot="ended", publication=lake_history.PUBLICATION)
+    pid = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = 'ended' AND active"
+    ended: set[int] = set()
+    with job.session(spark) as replicate:
+        running = replicate()
+        wait_until_live(running)
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            for (process,) in server.execute(pid):
+                server.execute(f"SELECT pg_terminate_backend({process})")
+                ended.add(process)
+            time.sleep(0.02)
+        # The pauses are 0.5 s, 1 s, 2 s, 4 s and 8 s.
+        assert 2 <= len(ended) <= 6, ended
+        wait_until(job.is_read, TIMEOUT)
+        assert running.exception() is None
+        wait_until(lambda: "The job reads the slot again." in running.report(), TIMEOUT)
 
 
 def test_a_job_survives_the_end_of_its_executors(
@@ -149,9 +171,22 @@ def test_a_table_that_is_altered_for_long_delays_no_other(
                     return has_column and readings.count() == 1
 
                 wait_until(is_applied, 60, pause=0.5)
+                server.execute(
+                    "CREATE TABLE added (id int); ALTER PUBLICATION shop ADD TABLE added"
+                )
+                server.execute("INSERT INTO added VALUES (1)")
+                # The snapshot of its copy waits for all transactions that are open.
+                wait_until(lambda: states(running).get("added") == "copying", 60, pause=0.5)
                 before = time.monotonic()
                 running.stop()
                 assert time.monotonic() - before < 20
+                # A job that starts does not wait for the lock, either.
+                again = replicate()
+                server.execute("INSERT INTO readings VALUES (2, 'c')")
+                end = server.wal_end()
+                wait_until(lambda: server.confirmed(job.slot) >= end, 60)
+                again.stop()
             assert (running.exit_code, running.exception()) == (0, None)
+            assert (again.exit_code, again.exception()) == (0, None)
             assert replicate(once=True).exit_code == 0
             assert_equal(spark, job, lake_operations.TABLES)

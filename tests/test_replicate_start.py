@@ -15,6 +15,7 @@ from support import lake
 from support.job_folder import state_files
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
+from support.processes import TIMEOUT
 from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -181,6 +182,43 @@ def failed(done: Replication) -> str:
     assert done.exit_code == 3
     (line,) = done.failed()
     return line
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_that_cannot_be_read_stops_no_other(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The target can have a broken table of somebody else, and one of the job's."""
+    table = f"broken_{target}"
+    server.execute(
+        f"CREATE TABLE {table} (id int PRIMARY KEY);CREATE PUBLICATION {table} FOR TABLE t, {table}"
+    )
+    job = LakeJob(tmp_path, server, target, slot=table, publication=table)
+    assert job.run_once() == 0
+    shutil.copytree(job.tables / table, job.tables / "of_another")
+    kept: dict[Path, bytes] = {}
+    for folder in (job.tables / table, job.tables / "of_another"):
+        files = [*folder.rglob("*.json"), *folder.rglob(".*.crc")]
+        kept |= {path: path.read_bytes() for path in files}
+        for path in files:
+            if path.suffix == ".crc":
+                path.unlink()
+            else:
+                path.write_text("{ no")
+    server.execute(f"INSERT INTO {table} VALUES (1); UPDATE t SET v = v || 'x'")
+    with job.running("--once", "--option", "retryFor=15s") as process:
+        output, _ = process.communicate(timeout=TIMEOUT)
+    print(output)
+    assert process.returncode in (1, 3), output
+    assert sum("of_another cannot be read" in line.replace("`", "") for line in output.splitlines())
+    job.use(spark)
+    assert_equal(spark, job, TABLES)
+    shutil.rmtree(job.tables / "of_another")
+    for path, content in kept.items():
+        if "of_another" not in path.parts:
+            path.write_bytes(content)
+    assert job.run_once() == 0
+    assert_equal(spark, job, {"t": "t", table: table})
 
 
 def test_a_table_that_leaves_the_publication_before_its_first_copy_can_come_back(

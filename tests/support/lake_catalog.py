@@ -23,13 +23,12 @@ class LakeCatalog:
     def __init__(self, client: SourceClient) -> None:
         self._client = client
         self._package = client.jvm.io.sparkpgoutput.lake.catalog
-        self._no_filter = client.jvm.scala.Option.empty()
 
     def tables(self, *publications: str) -> dict[str, JavaObject]:
         """Return the tables by their names."""
         names = self._client.seq(publications)
         found = self._package.PublishedTables.read(
-            self._client.sql, names, self._client.server.majorVersion(), self._no_filter
+            self._client.sql, names, self._client.server.majorVersion(), True
         )
         return {table.name().toString(): table for table in elements(found)}
 

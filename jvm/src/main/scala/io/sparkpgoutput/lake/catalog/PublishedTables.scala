@@ -6,7 +6,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.SqlIdentifier
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.slot.SlotChecks
-import io.sparkpgoutput.source.table.PublishedRelations
+import io.sparkpgoutput.source.table.{PublishedRelations, WantedFilters}
 
 /**
  * Reads the tables of publications from the server's catalog, as `get_rel_sync_entry` in
@@ -16,7 +16,7 @@ import io.sparkpgoutput.source.table.PublishedRelations
  * filter sends all rows.
  *
  * A read locks only tables with row filters. So an ALTER TABLE of a table without a row filter never delays
- * it. It runs several queries. To get results that agree, the caller uses a snapshot, or holds a lock on the
+ * it, and [[WantedFilters.OfUnlocked]] leaves out the row filters of locked tables. It runs several queries. To get results that agree, the caller uses a snapshot, or holds a lock on the
  * tables.
  */
 object PublishedTables {
@@ -25,14 +25,19 @@ object PublishedTables {
    * Reads all tables of publications. Fails if a publication does not exist.
    *
    * @param version the major version of the server
-   * @param filterOf the only table whose row filter is wanted; None for all tables
+   * @param waitsForLocks
+   *   whether to wait for tables that another session has locked. If not, the result lacks the row filters of such tables
+   *   ([[SourceTable.isLocked]]).
    */
   def read(
       connection: ServerConnection,
       publications: Seq[String],
       version: Int,
-      filterOf: Option[Long] = None
-  ): Seq[SourceTable] = read(connection, publications, version, only = None, filterOf)
+      waitsForLocks: Boolean
+  ): Seq[SourceTable] = {
+    val filters = if (waitsForLocks) WantedFilters.All else WantedFilters.OfUnlocked
+    read(connection, publications, version, only = None, filters)
+  }
 
   /** Reads one table of publications; None if they do not have it under its own name. */
   def readOne(
@@ -41,7 +46,7 @@ object PublishedTables {
       version: Int,
       oid: Long
   ): Option[SourceTable] =
-    read(connection, publications, version, only = Some(oid), filterOf = Some(oid))
+    read(connection, publications, version, only = Some(oid), WantedFilters.Of(oid))
       .find(_.oid == oid)
 
   /** @param only the only table that is read, beside the tables that it is a partition of; None for all tables */
@@ -50,7 +55,7 @@ object PublishedTables {
       publications: Seq[String],
       version: Int,
       only: Option[Long],
-      filterOf: Option[Long]
+      filters: WantedFilters
   ): Seq[SourceTable] = {
     SlotChecks.publications(connection, publications)
     // This comes first, so that a transaction that commits during the other queries is not older than the
@@ -62,7 +67,7 @@ object PublishedTables {
         _.getLong(1)
       )
       .head
-    val published = roots(publishedTables(connection, publications, version, only, filterOf))
+    val published = roots(publishedTables(connection, publications, version, only, filters))
     val oids = published.map(_.oid).distinct
     val leaves =
       partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
@@ -97,7 +102,8 @@ object PublishedTables {
         horizon,
         sent.flatMap(_.memberships).distinct.sorted,
         sent.map(_.publication).toMap,
-        table.attributes
+        table.attributes,
+        isLocked = sent.exists(_.isLocked)
       )
     }.sortBy(table => (table.name.namespace, table.name.name))
   }
@@ -121,7 +127,8 @@ object PublishedTables {
       rowFilter: Option[String],
       memberships: Seq[Long],
       publication: (Long, Long),
-      attributes: Int
+      attributes: Int,
+      isLocked: Boolean
   )
 
   private def publishedTables(
@@ -129,7 +136,7 @@ object PublishedTables {
       publications: Seq[String],
       version: Int,
       only: Option[Long],
-      filterOf: Option[Long]
+      filters: WantedFilters
   ): Seq[Membership] = {
     // pg_partition_ancestors returns no rows for a table that is neither partitioned nor a partition.
     val wanted = only.fold("true")(oid =>
@@ -142,7 +149,7 @@ object PublishedTables {
           |    JOIN pg_class parent ON parent.oid = ANY (up.oids || c.oid)
           |    WHERE pnpubid = p.oid AND pnnspid = parent.relnamespace""".stripMargin
     connection.query(
-      s"""${PublishedRelations.of(version, filterOf.fold("true")(oid => s"r.prrelid = $oid"))}
+      s"""${PublishedRelations.of(version, filters)}
          |SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
          |  c.relreplident, c.relfilenode::bigint AS file, c.relnatts,
          |  p.oid::bigint AS publication, p.xmin::text AS publication_version,
@@ -153,7 +160,8 @@ object PublishedTables {
          |    UNION SELECT p.oid WHERE p.puballtables
          |$ofSchemas
          |  ), ' ') AS memberships,
-         |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, t.row_filter
+         |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, t.row_filter,
+         |  t.is_locked
          |FROM published t
          |JOIN pg_publication p ON p.oid = t.publication
          |JOIN pg_class c ON c.oid = t.relation
@@ -181,7 +189,8 @@ object PublishedTables {
         Option(row.getString("row_filter")),
         oids(row.getString("memberships")),
         row.getLong("publication") -> row.getString("publication_version").toLong,
-        row.getInt("relnatts")
+        row.getInt("relnatts"),
+        row.getBoolean("is_locked")
       )
     }
   }

@@ -30,6 +30,8 @@ import io.sparkpgoutput.types.registry.BuiltInTypes
  *   `relnatts`: the greatest number that a column has had, also one that is dropped. 0 if it is not
  *   known.
  * @param excluded the columns that are sent, and that the options exclude
+ * @param isLocked
+ *   whether the row filter is not known, because another session has locked the table. No state has such a table.
  */
 final case class SourceTable(
     oid: Long,
@@ -47,7 +49,8 @@ final case class SourceTable(
     memberships: Seq[Long] = Nil,
     publications: Map[Long, Long] = Map.empty,
     attributes: Int = 0,
-    excluded: Seq[TableColumn] = Nil
+    excluded: Seq[TableColumn] = Nil,
+    isLocked: Boolean = false
 ) {
 
   /** The columns that the options exclude or hash. */

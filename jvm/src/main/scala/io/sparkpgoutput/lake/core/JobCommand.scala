@@ -101,6 +101,9 @@ final case class CatalogEntry(
 ) {
   def oid: Long = table.source.oid
 
+  /** Whether only the table's name is known, because another session has locked it. */
+  def isLocked: Boolean = table.source.isLocked
+
   /** All names in the target by the options. */
   def naturals: Seq[String] = natural.toSeq.flatMap(name => table.copy(target = name).targets)
 }

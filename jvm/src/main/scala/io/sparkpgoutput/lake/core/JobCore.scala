@@ -68,6 +68,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   /** The names in the target that tables get, by the oids of the tables. */
   private var moves = Map.empty[Long, String]
+
+  /** Whether the last look found each published table. */
   private var isLooked = false
 
   /** The published tables that the options exclude, by the last look. */
@@ -294,17 +296,20 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
    * @param upTo the end of the WAL at that look: no table that has left the publication has changes above it
    */
   def published(tables: Seq[CatalogEntry], upTo: Long, now: Long): Unit = {
-    val (left, followed) = tables.partition(found => settings.excludes(found.table.source.name))
+    val (left, wanted) = tables.partition(found => settings.excludes(found.table.source.name))
     excluded = left.map(_.oid).toSet
-    val oids = followed.map(_.oid).toSet
+    val oids = wanted.map(_.oid).toSet
     current.tables.values.foreach { table =>
       if (oids(table.oid)) works(table.oid).leaving = None
       else if (table.isLeft) change(table.oid)(_.copy(status = leftStatus(table.oid)))
       else leaves(table, upTo)
     }
-    followed.foreach(one(_, now))
-    moves = TargetOwners.moves(followed, current)
-    isLooked = true
+    // A later look reads what is locked now.
+    wanted.filterNot(_.isLocked).foreach(one(_, now))
+    moves = TargetOwners.moves(wanted.filter(found => current.tables.contains(found.oid)), current)
+    isLooked = !wanted.exists(found =>
+      found.isLocked && current.tables.get(found.oid).forall(_.isLeft)
+    )
   }
 
   /** Returns whether the job knows a table, also one that it does not follow. */

@@ -35,6 +35,7 @@ final case class FoundMark(
  * @param marks the tables in the target that a job of this slot has made
  * @param checkTimeline
  *   throws PGOUTPUT_TIMELINE if the timeline of the server branched off from another one below an LSN
+ * @param unread the tables of the target that cannot be read, so it is not known what marks they have
  */
 final case class FoundJob(
     kept: Option[JobState],
@@ -42,7 +43,8 @@ final case class FoundJob(
     flush: Long,
     isInRecovery: Boolean,
     marks: Seq[FoundMark],
-    checkTimeline: (Int, Long) => Unit
+    checkTimeline: (Int, Long) => Unit,
+    unread: Set[String] = Set.empty
 )
 
 /**
@@ -98,7 +100,7 @@ object JobStart {
       else {
         checkSlot(found, kept)
         val tables = kept.tables.filterNot(known => isForgotten(found, known._2)).map {
-          case (oid, table) => oid -> withMark(found, table)
+          case (oid, table) => oid -> withMark(found, table, fresh.timeline == kept.timeline)
         }
         checkServer(found, kept, tables.values)
         val same = tables.map { case (oid, table) => oid -> reread(fresh, kept, table) }
@@ -166,7 +168,10 @@ object JobStart {
 
   /** The job forgets a dropped table as soon as the target does not have the table, either. */
   private def isForgotten(found: FoundJob, table: TableState) =
-    table.status == Dropped && !found.marks.exists(_.oid == table.oid)
+    table.status == Dropped && !found.marks.exists(_.oid == table.oid) && !isUnread(found, table)
+
+  private def isUnread(found: FoundJob, table: TableState) =
+    table.table.targets.exists(target => found.unread.exists(_.equalsIgnoreCase(target)))
 
   /**
    * Accepts the mark that the table of the target has. Its rows are the rows that the table of the server had
@@ -175,8 +180,12 @@ object JobStart {
    *
    * A mirror and its history can have different marks, if a process ended between two commits. The queue then begins at
    * the lesser one. If the process ended between the commits of a copy, the table is copied again.
+   *
+   * A table that cannot be read keeps the mark that the state has, because each commit compares the marks, and the work on
+   * this table meets its error. On another timeline, an older process could still commit what the server has lost: the
+   * generation of this table is not closed.
    */
-  private def withMark(found: FoundJob, kept: TableState): TableState = {
+  private def withMark(found: FoundJob, kept: TableState, isSameTimeline: Boolean): TableState = {
     val parts = kept.table.targets.map { target =>
       target -> found.marks.find(mark =>
         mark.target.equalsIgnoreCase(target) && mark.oid == kept.oid &&
@@ -203,7 +212,10 @@ object JobStart {
       // changes after it.
       case Copying(reason, _)                         => known.copy(status = Copying(reason))
       case Dropped | Excluded | Failed(_, _, true, _) => known
-      case status if has(kept.mark.getOrElse(0L))     => taken(status)
+      case _ if isUnread(found, kept) =>
+        if (isSameTimeline) known
+        else known.copying("The timeline of the server has changed, and the table cannot be read.")
+      case status if has(kept.mark.getOrElse(0L)) => taken(status)
       case _ =>
         val (target, part) = lacks(kept.mark.getOrElse(0L)).getOrElse(kept.target -> None)
         known.copying(

@@ -49,7 +49,12 @@ object Adoption {
       checkJob(state, server, parsed.slot, last)
       val sources = client.query(connection =>
         connection.inSnapshot(
-          PublishedTables.read(connection, parsed.publications, server.majorVersion)
+          PublishedTables.read(
+            connection,
+            parsed.publications,
+            server.majorVersion,
+            waitsForLocks = true
+          )
         )
       )
       val same = sameTables(state, sources)

@@ -8,6 +8,7 @@ import java.util.concurrent.{
   ExecutionException,
   ExecutorService,
   Executors,
+  FutureTask,
   RejectedExecutionException,
   SynchronousQueue,
   ThreadFactory,
@@ -178,7 +179,8 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   private val copier = pool("copies", copiers)
   private val stateWriter = pool("writes the state of", 1)
   private val catalog = pool("looks at the catalog for", 1)
-  private val requests = pool("answers requests of", 1)
+  private val requests = onlyOne("answers requests of")
+  private val status = onlyOne("writes the status of")
   private val verifier = pool("verifies", 1)
   private val reader = pool("reads", 1)
   private val maintainer = pool("rewrites files of", 1)
@@ -190,6 +192,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
     stateWriter,
     catalog,
     requests,
+    status,
     verifier,
     reader,
     maintainer,
@@ -209,9 +212,14 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   def verify(body: => Unit): Unit = run(verifier)(inCopyPool(body))
   def writeState(body: => Unit): Unit = run(stateWriter)(body)
   def look(body: => Unit): Unit = run(catalog)(body)
-  def answer(body: => Unit): Unit = run(requests)(body)
   def read(body: => Unit): Unit = run(reader)(body)
   def maintain(body: => Unit): Unit = run(maintainer)(body)
+
+  /** Answers requests, unless earlier ones are being answered. */
+  def answer(body: => Unit): Unit = run(requests)(body)
+
+  /** Writes the status into the folder of the job, unless an earlier write still runs. */
+  def tell(body: => Unit): Unit = run(status)(body)
 
   /** Asks the server about the slot, unless an earlier question waits for its answer. */
   def watch(body: => Unit): Unit = run(watcher)(body)
@@ -244,7 +252,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
   /** Ends the appliers, the copies and the verifications. The reader and the state go on. */
   def endWork(): Unit = {
-    val ending = Seq(applier, copier, verifier, catalog, requests, maintainer, watcher, reporter)
+    val ending = all.filterNot(Seq(stateWriter, reader).contains)
     ending.foreach(_.shutdownNow())
     try context.cancelJobsWithTag(tag)
     catch { case NonFatal(_) => () } // the context is stopped
@@ -258,6 +266,16 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   def writeLastState(body: => Unit): Unit = {
     val task: Callable[Unit] = () => ClonedSession.within(session)(body)
     try stateWriter.submit(task).get(SecondsToEnd, TimeUnit.SECONDS)
+    catch { case failed: ExecutionException => throw failed.getCause }
+  }
+
+  /**
+   * Runs something after the work has ended. If it hangs, for example because a disk is away, the job ends without it.
+   */
+  def atEnd(body: => Unit): Unit = {
+    val task = new FutureTask[Unit](() => ClonedSession.within(session)(body))
+    named("ends").newThread(task).start()
+    try task.get(SecondsToTell, TimeUnit.SECONDS)
     catch { case failed: ExecutionException => throw failed.getCause }
   }
 
@@ -293,6 +311,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
 private object JobThreads {
   final private val SecondsToEnd = 30L
+  final private val SecondsToTell = 5L
   final private val CopyPool = "spark-pgoutput-copies"
   final private val Property = "spark.scheduler.pool"
 }

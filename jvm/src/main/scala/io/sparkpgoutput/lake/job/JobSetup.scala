@@ -1,7 +1,9 @@
 package io.sparkpgoutput.lake.job
 
+import java.time.Duration
 import java.util.UUID
 
+import scala.collection.mutable
 import scala.util.Try
 import scala.util.control.NonFatal
 
@@ -31,6 +33,7 @@ private[job] object JobSetup {
     options.statusFile.foreach(StatusFile.check)
     val client = new ServerClient(options.address, options.applicationName)
     try {
+      client.limitLockWaits(LockWait)
       val folder = new JobFolder(options.checkpoint, session.sparkContext.hadoopConfiguration)
       folder.check()
       val kept = folder.read()
@@ -60,7 +63,8 @@ private[job] object JobSetup {
       val version = connection.majorVersion
       if (version < Server.OldestVersion) Nil -> false // which is an error of its own
       else {
-        val tables = PublishedTables.read(connection, options.publications, version)
+        val tables =
+          PublishedTables.read(connection, options.publications, version, waitsForLocks = false)
         ServerReadiness.of(connection, tables, options.publications).job ->
           SlotState.read(connection, options.slot).forall(_.holder.isEmpty)
       }
@@ -90,6 +94,9 @@ private[job] object JobSetup {
             "reason" -> problem.getMessage
           ).initCause(problem)
       }
+
+  /** How long a query of the catalog waits for an ALTER TABLE. All tables wait for the query. */
+  private val LockWait = Duration.ofMillis(500)
 
   private val Attempt = "_spark_pgoutput_attempt"
 }
@@ -127,6 +134,9 @@ final private[job] class ReadyJob(
 
   private val slot = client.query(SlotState.read(_, options.slot))
   private val requests = folder.requests()
+
+  /** The tables of the target that cannot be read. */
+  private val unread = mutable.Set.empty[String]
   private val found = tables()
   // The tables of another job of this slot can be left, and this job does not remove their marks.
   private val isMarked = found.exists(table =>
@@ -147,7 +157,20 @@ final private[job] class ReadyJob(
 
   /** The tables of the job. A table that was left out when the job started over names the earlier slot. */
   private def tables() =
-    own.found(table => table.slot == options.slot || kept.exists(_._2.id == table.job))
+    read(table => table.slot == options.slot || kept.exists(_._2.id == table.job))
+
+  private def read(wanted: OwnTables.Properties => Boolean): Seq[OwnTable] = {
+    val tables = own.found(wanted)
+    tables.unread.foreach { case (table, error) => cannotRead(table, error) }
+    tables.own
+  }
+
+  /** A table that nobody can read stops no other table. It can be another user's. */
+  private def cannotRead(table: String, error: Throwable): Unit =
+    if (unread.add(table))
+      log.warn(
+        s"The table ${own.target.sqlName(table)} cannot be read. ${TableFailures.text(error)}"
+      )
 
   def state: JobState = start.state
 
@@ -159,8 +182,9 @@ final private[job] class ReadyJob(
     checkHolder(kept.map(_._2.id))
     val state = kept.map(_._2)
     val closed = JobStart.closed(fresh, state)
-      .map(_.parts.filter(part => valid(own.mark(state.get, part)).nonEmpty)).filter(_.nonEmpty)
-    closed.foreach(parts => own.close(parts.map(_.target): _*))
+      .map(_.parts.filter(part => valid(part.target, own.mark(state.get, part)).nonEmpty))
+      .filter(_.nonEmpty)
+    closed.foreach(parts => close(parts.map(_.target): _*))
     val now = if (closed.isEmpty) found else tables()
     val marks = now.filter(table =>
       // After pg_upgrade, the state knows the new server, and the tables know the old one.
@@ -171,7 +195,7 @@ final private[job] class ReadyJob(
         table.properties.job,
         table.properties.oid,
         table.generation,
-        valid(table.mark())
+        valid(table.target, table.mark())
       )
     )
     val parts = FoundJob(
@@ -181,7 +205,8 @@ final private[job] class ReadyJob(
       server.inRecovery,
       marks,
       (timeline, lsn) =>
-        client.replication(SlotChecks.timeline(_, server, Seq(timeline), lsn)): Unit
+        client.replication(SlotChecks.timeline(_, server, Seq(timeline), lsn)): Unit,
+      unread.toSet
     )
     val start =
       try JobStart.of(fresh, parts)
@@ -202,12 +227,19 @@ final private[job] class ReadyJob(
     table.properties.systemIdentifier == server.systemIdentifier
 
   /** Reads the mark of a table. If the rows were restored, no mark is valid. */
-  private def valid(mark: => Option[Long]): Option[Long] =
+  private def valid(table: String, mark: => Option[Long]): Option[Long] =
     try mark
     catch {
       case known: LakeException if known.getCondition == "PGOUTPUT_MARK_LOST" => None
       case NonFatal(error) if TablePlace.isLost(error)                        => None
+      case NonFatal(error) =>
+        cannotRead(table, error)
+        None
     }
+
+  private def close(tables: String*): Unit =
+    try own.close(tables: _*): Unit
+    catch { case NonFatal(error) => tables.foreach(cannotRead(_, error)) }
 
   /** Fails if somebody else reads the slot. An earlier process of the same job is ended later. */
   private def checkHolder(job: Option[String]): Unit = slot.flatMap(_.holder).foreach { holder =>
@@ -279,8 +311,8 @@ final private[job] class ReadyJob(
     if (startsOver) {
       log.tell("All tables are copied again, with a new slot, as was requested.")
       // From now on, a process that knows only the earlier copies cannot write the tables.
-      val ours = own.found(_.job == start.state.id)
-      ours.foreach(table => own.close(table.target))
+      val ours = read(_.job == start.state.id)
+      ours.foreach(table => close(table.target))
       kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot(_))
       SlotRemoval.drop(options.address, options.slot)
     }
@@ -307,10 +339,14 @@ final private[job] class ReadyJob(
     if (startsOver) requestsAreDone()
     else
       found.filter(table => table.properties.job == start.state.id && !isOfServer(table))
-        .foreach(table => own.noteServer(table.target, start.state))
+        .foreach(table =>
+          // The next process notes it, if this one cannot.
+          try own.noteServer(table.target, start.state)
+          catch { case NonFatal(error) => cannotRead(table.target, error) }
+        )
 
   private def requestsAreDone(): Unit = {
-    own.found(found => found.job == start.state.id && found.startsOver)
+    read(found => found.job == start.state.id && found.startsOver)
       .foreach(table => own.forgetStartOver(table.target))
     requests.foreach {
       case request @ (_: ResyncAllRequest | _: ResyncRequest) => folder.handled(request.id)

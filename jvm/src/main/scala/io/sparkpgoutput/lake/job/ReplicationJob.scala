@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.job
 
+import java.time.Instant
 import java.time.temporal.ChronoUnit
-import java.time.{Duration, Instant}
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
@@ -103,7 +103,6 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         reader.put(table.oid, queue)
         core(_.queueBegun(table.oid, queue))
       }
-      client.limitLockWaits(LockWait)
       threads.read {
         try reader.run(start.begin)
         catch {
@@ -199,7 +198,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         source.update()
         threads.watch(watchSlot())
         threads.report(writeStatusFile())
-        threads.answer(writeStatus())
+        threads.tell(writeStatus())
       }
     }
   }
@@ -332,7 +331,16 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     val published = ready.catalog.all(parts.state)
     // Changes of a table that is not published any more are below the end of the WAL.
     val end = ofServer(Server.flushLsn)
-    catalogWaits = None
+    val locked = published.filter(_.isLocked).map(_.table.source.name)
+    if (locked.nonEmpty) lookAt = now + MillisAfterFailedLook
+    catalogWaits =
+      if (locked.isEmpty) None
+      else
+        waits(
+          "A row filter cannot be read",
+          new Waiting(s"Another session has locked ${locked.mkString(", ")}."),
+          catalogWaits
+        )
     parts.core(_.published(published, end, now))
     // What is missing for a copy does not matter to a table that goes on without one.
     val failed = parts.state.tables.values.filter(_.isFailed).map(_.oid).toSet
@@ -473,13 +481,15 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         ready.folder.write(parts.epoch, last)
       }
       reader.confirm(last.confirmed)
-      requests.stateEnded()
+      threads.atEnd(requests.stateEnded())
     } catch {
       case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")
     } finally {
       hasEnded = true
-      writeStatusFile()
-      writeStatus()
+      quietly(threads.atEnd {
+        writeStatusFile()
+        writeStatus()
+      })
     }
 
   private def now = JobClock.millis
@@ -581,8 +591,6 @@ private object ReplicationJob {
   final private val MillisForReader = 15000L
   final private val SecondsOfSilence = 60
 
-  /** How long a query of the catalog waits for an ALTER TABLE. All tables wait for the query. */
-  private val LockWait = Duration.ofMillis(500)
 }
 
 /** Another process has taken an epoch while this one started. The start is tried again. */

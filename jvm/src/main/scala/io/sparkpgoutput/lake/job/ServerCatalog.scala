@@ -1,7 +1,6 @@
 package io.sparkpgoutput.lake.job
 
 import java.io.IOException
-import java.sql.SQLException
 
 import scala.collection.concurrent.TrieMap
 
@@ -11,7 +10,7 @@ import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
 import io.sparkpgoutput.lake.target.{TableEvolution, Target, TargetNames, TargetShapes, TargetTypes}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection, SqlState}
+import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks}
 
 /**
@@ -60,7 +59,8 @@ final class ServerCatalog(
       note(prints, sources, found)
       // Only a table that is to be copied needs the rights that a copy needs.
       val copied = sources.zip(found).collect {
-        case (source, (_, table)) if state.tables.get(source.oid).forall(_.wantsCopy) =>
+        case (source, (_, table))
+            if !source.isLocked && state.tables.get(source.oid).forall(_.wantsCopy) =>
           table.fold(_ => source, _.source)
       }
       val readiness = ServerReadiness.of(connection, copied, options.publications)
@@ -81,8 +81,9 @@ final class ServerCatalog(
     }
   }
 
-  private def published(connection: ServerConnection, filterOf: Option[Long] = None) =
-    PublishedTables.read(connection, options.publications, server.majorVersion, filterOf)
+  /** An ALTER TABLE of a table with a row filter delays no other table. */
+  private def published(connection: ServerConnection) = PublishedTables
+    .read(connection, options.publications, server.majorVersion, waitsForLocks = false)
 
   private def isExcluded(source: SourceTable) = options.excludes(source.name)
 
@@ -116,7 +117,8 @@ final class ServerCatalog(
       found: Seq[(Option[String], Either[LakeException, MirroredTable])]
   ): Unit = sources.zip(found).foreach { case (source, (_, table)) =>
     names.put(source.oid, source.name)
-    prints.byOid.get(source.oid).foreach(print => latest.put(source.oid, print -> table))
+    prints.byOid.get(source.oid).filterNot(_ => source.isLocked)
+      .foreach(print => latest.put(source.oid, print -> table))
   }
 
   private def read(
@@ -124,30 +126,19 @@ final class ServerCatalog(
       table: TableState,
       state: JobState,
       xids: Array[Long]
-  ): Look =
-    try readAll(connection, table, state, xids, filterOf = None)
-    catch {
-      // An ALTER TABLE of a table with a row filter delays no other table.
-      case locked: SQLException if locked.getSQLState == SqlState.LockNotAvailable =>
-        readAll(connection, table, state, xids, filterOf = Some(table.oid))
-    }
-
-  /** @param filterOf the only table that is noted and whose row filter is read; None for all tables */
-  private def readAll(
-      connection: ServerConnection,
-      table: TableState,
-      state: JobState,
-      xids: Array[Long],
-      filterOf: Option[Long]
   ): Look = connection.inSnapshot {
     val prints = fingerprint(connection, None)
-    val sources = published(connection, filterOf).filterNot(isExcluded)
-    val found = sources.zip(mirrored(connection, sources, state))
-      .filter { case (source, _) => filterOf.forall(_ == source.oid) }
-    note(prints, found.map(_._1), found.map(_._2))
+    val sources = published(connection).filterNot(isExcluded)
+    note(prints, sources, mirrored(connection, sources, state))
     if (!xids.forall(prints.snapshot.sees)) Look.Behind("the catalog of the server is behind")
-    else if (!prints.byOid.contains(table.oid) || !sources.exists(_.oid == table.oid)) Look.Gone
-    else changed(table.oid)
+    else sources.find(_.oid == table.oid).filter(_ => prints.byOid.contains(table.oid)) match {
+      case None => Look.Gone
+      case Some(source) if source.isLocked =>
+        throw new Waiting(
+          s"The changes of ${table.name} wait for another session, which has locked the table."
+        )
+      case _ => changed(table.oid)
+    }
   }
 
   /** Notes that the definition of a table in the state belongs to a fingerprint. */

@@ -3,8 +3,8 @@ package io.sparkpgoutput.lake.target
 import java.util.concurrent.{Callable, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
 import scala.util.control.NonFatal
+import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
@@ -149,18 +149,24 @@ final class OwnTables(session: SparkSession, val target: Target) {
   }
 
   /**
-   * Returns all tables of the target that a job has made.
+   * Returns all tables of the target that a job has made. A table that cannot be read, for example because its log lacks a
+   * file, does not keep the others from being found.
    *
    * @param wanted which ones, by their properties
+   * @throws Throwable the error of a table, if none can be read, because then the store can be away
    */
-  def found(wanted: Properties => Boolean = _ => true): Seq[OwnTable] =
-    sideBySide(target.tables()) { table =>
-      Properties.of(propertiesIn(table)).filter(wanted).map { own =>
-        val generation = target.generation(table, own.job, own.oid)
-        val name = MarkName(own.job, own.oid, generation.getOrElse(own.generation))
-        OwnTable(table, own, name.generation, () => target.mark(table, name))
-      }
-    }.flatten
+  def found(wanted: Properties => Boolean = _ => true): FoundTables = {
+    val tables = target.tables()
+    def look(table: String) = Properties.of(propertiesIn(table)).filter(wanted).map { own =>
+      val generation = target.generation(table, own.job, own.oid)
+      val name = MarkName(own.job, own.oid, generation.getOrElse(own.generation))
+      OwnTable(table, own, name.generation, () => target.mark(table, name))
+    }
+    val looks = tables.zip(sideBySide(tables)(table => Try(look(table))))
+    val unread = looks.collect { case (table, Failure(error)) => table -> error }
+    if (unread.nonEmpty && unread.length == tables.length) throw unread.head._2
+    FoundTables(looks.collect { case (_, Success(Some(own))) => own }, unread)
+  }
 
   /**
    * Looks at several tables at the same time, because a target can have hundreds, and each look takes a while.
@@ -217,6 +223,14 @@ final class OwnTables(session: SparkSession, val target: Target) {
       case NonFatal(error) if TablePlace.isLost(error) => Map.empty
     }
 }
+
+/**
+ * The tables of a target.
+ *
+ * @param own those that a job has made
+ * @param unread those that cannot be read, and why
+ */
+final case class FoundTables(own: Seq[OwnTable], unread: Seq[(String, Throwable)])
 
 /**
  * A table of the target that a job has made.

@@ -209,6 +209,14 @@ object TablePlace {
     _.getClass.getName.endsWith("iceberg.exceptions.NotFoundException")
   )
 
+  /**
+   * Returns whether a table that is listed exists. If the answer is an error, the table has its entry, and what reads it
+   * meets the error. For example, Iceberg reads the metadata of a table to find out whether it exists.
+   */
+  private[target] def mayExist(exists: => Boolean): Boolean =
+    try exists
+    catch { case NonFatal(_) => true }
+
   private[target] def absent(place: String): String =
     s"The $place of the target is not there. If you have removed it, start the job again."
 
@@ -232,12 +240,9 @@ final class CatalogPlace(session: SparkSession, val catalogName: String, namespa
   /** A kill in Iceberg's CREATE TABLE leaves a folder that its Hadoop catalog lists as a table. */
   def tables(): Seq[String] =
     if (lacksNamespace) Nil
-    else catalog.listTables(namespace.toArray).filter(isListed).map(_.name).toSeq
-
-  /** Iceberg reads the metadata of a table to find out whether it exists. A table that lost it has its entry yet. */
-  private def isListed(table: Identifier) =
-    try catalog.tableExists(table)
-    catch { case NonFatal(error) if TablePlace.isLost(error) => true }
+    else
+      catalog.listTables(namespace.toArray)
+        .filter(table => TablePlace.mayExist(catalog.tableExists(table))).map(_.name).toSeq
 
   def make(): Unit =
     if (lacksNamespace) session.sql(
@@ -332,7 +337,9 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
 
   def tables(): Seq[String] =
     if (!files.exists(root)) Nil
-    else files.listStatus(root).filter(_.isDirectory).map(_.getPath.getName).filter(exists).toSeq
+    else
+      files.listStatus(root).filter(_.isDirectory).map(_.getPath.getName)
+        .filter(table => TablePlace.mayExist(exists(table))).toSeq
 
   def location: Option[Path] = Some(root)
 

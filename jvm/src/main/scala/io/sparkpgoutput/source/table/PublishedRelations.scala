@@ -22,19 +22,19 @@ object PublishedRelations {
    * `publication` and of the `relation`, the `columns` that a list names, the `row_filter`, and
    * whether the publication sends generated columns. If a publication names the roots of partitioned
    * tables, the rows also have those partitions that it has by themselves, which the view leaves out.
+   * `is_locked` says that a row filter is wanted, and left out because its table is locked.
    *
    * @param version the major version of the server
-   * @param isFiltered
-   *   an SQL condition: whether the row filter of the relation `r.prrelid` is wanted. If not, `row_filter` is NULL, and
-   *   the server does not wait for the lock of the table.
+   * @param filters the tables whose row filters are wanted
    */
-  def of(version: Int, isFiltered: String = "false"): String =
-    if (version > NewestKnown) ofView else ofCatalog(version, isFiltered)
+  def of(version: Int, filters: WantedFilters = WantedFilters.None): String =
+    if (version > NewestKnown) ofView else ofCatalog(version, filters)
 
   /** A later server can have publications that the SQL below does not know. */
   private val ofView =
     """WITH RECURSIVE published AS (
       |  SELECT p.oid AS publication, c.oid AS relation, t.rowfilter AS row_filter,
+      |    false AS is_locked,
       |    ARRAY(
       |      SELECT attnum FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY (t.attnames)
       |    ) AS columns, false AS sends_generated
@@ -44,7 +44,7 @@ object PublishedRelations {
       |  WHERE t.pubname = ANY (?)
       |)""".stripMargin
 
-  private def ofCatalog(version: Int, isFiltered: String) = {
+  private def ofCatalog(version: Int, filters: WantedFilters) = {
     val ofSchemas =
       if (version < FirstWithSchemas) ""
       else
@@ -56,10 +56,23 @@ object PublishedRelations {
       if (version < FirstWithSchemas) "false"
       else
         "EXISTS (SELECT FROM pg_publication_namespace WHERE pnpubid = l.publication AND pnnspid = c.relnamespace)"
-    val (columns, rowFilter) =
-      if (version < FirstWithLists) ("NULL::int2vector", "NULL::text")
+    val isFiltered = filters match {
+      case WantedFilters.None       => "false"
+      case WantedFilters.Of(oid)    => s"r.prrelid = $oid"
+      case WantedFilters.All        => "true"
+      case WantedFilters.OfUnlocked => isUnlocked
+    }
+    val isSkipped =
+      if (filters == WantedFilters.OfUnlocked) s"r.prqual IS NOT NULL AND NOT $isUnlocked"
+      else "false"
+    val (columns, rowFilter, isLocked) =
+      if (version < FirstWithLists) ("NULL::int2vector", "NULL::text", "false")
       else
-        ("r.prattrs", s"CASE WHEN $isFiltered THEN pg_get_expr(r.prqual, r.prrelid) END")
+        (
+          "r.prattrs",
+          s"CASE WHEN r.prqual IS NOT NULL AND $isFiltered THEN pg_get_expr(r.prqual, r.prrelid) END",
+          isSkipped
+        )
     val generated =
       if (version < FirstWithGeneratedColumns) "false" else "w.pubgencols = 's'"
     s"""WITH RECURSIVE wanted AS (SELECT * FROM pg_publication WHERE pubname = ANY (?)),
@@ -78,7 +91,7 @@ object PublishedRelations {
        |),
        |published AS (
        |  SELECT l.publication, l.relation, $columns AS columns, $rowFilter AS row_filter,
-       |    $generated AS sends_generated
+       |    $isLocked AS is_locked, $generated AS sends_generated
        |  FROM listed l JOIN pg_class c ON c.oid = l.relation JOIN wanted w ON w.oid = l.publication
        |  LEFT JOIN pg_publication_rel r ON r.prpubid = l.publication AND r.prrelid = l.relation
        |    AND NOT w.puballtables AND NOT $isOfSchema
@@ -102,4 +115,26 @@ object PublishedRelations {
   /** `is_publishable_class` in `pg_publication.c` */
   private val isPublishable =
     "c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384"
+
+  /**
+   * A session that has this lock, or waits for it, keeps others from the text of a row filter. The server makes the list
+   * once, and only if there are row filters.
+   */
+  private val isUnlocked =
+    """(r.prrelid <> ALL (ARRAY(
+      |  SELECT relation FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock'
+      |  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      |)))""".stripMargin
+}
+
+/** The tables whose row filters are read. To read one, the server waits for the lock of its table. */
+sealed trait WantedFilters
+
+object WantedFilters {
+  case object None extends WantedFilters
+  case object All extends WantedFilters
+  final case class Of(oid: Long) extends WantedFilters
+
+  /** All, without the tables that another session has locked so that the server would wait. */
+  case object OfUnlocked extends WantedFilters
 }

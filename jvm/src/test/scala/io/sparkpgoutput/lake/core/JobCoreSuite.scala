@@ -4,7 +4,7 @@ import java.time.Instant
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 
@@ -435,6 +435,36 @@ class JobCoreSuite extends AnyFunSuite {
     busy.applied(oid, 120, None, 2)
     busy.take(3)
     assert(busy.state.tables(oid).status == Excluded)
+  }
+
+  test(
+    "a table that another session has locked stays as it is, and the job is not done without a new one"
+  ) {
+    val (core, _) = job()
+    compared(core)
+    core.read(500)
+    val added = SimTable(16600, "new", Vector("id")).definition
+    def found(table: MirroredTable, isLocked: Boolean) = CatalogEntry(
+      table.copy(source = table.source.copy(isLocked = isLocked)),
+      Some(table.target),
+      None,
+      if (isLocked) "of a locked table" else "as it is"
+    )
+    def look(isLocked: Boolean, isNewLocked: Boolean): Unit =
+      core.published(Seq(found(definition, isLocked), found(added, isNewLocked)), 500, 0)
+    val before = core.state
+    look(isLocked = true, isNewLocked = true)
+    core.take(1)
+    core.applied(oid, 500, None, 1)
+    assert(core.state.tables.keySet == before.tables.keySet && !core.isDone(500))
+    assert(core.state.tables(oid).table == definition && core.state.tables(oid).status == Live)
+    look(isLocked = true, isNewLocked = false)
+    assert(core.state.tables(16600).status.name == "copying")
+    val only = job()._1
+    only.read(100)
+    only.published(Seq(found(definition, isLocked = true)), 100, 0)
+    compared(only)
+    assert(only.isDone(100))
   }
 
   test("only a table that has waited for too long is given up") {

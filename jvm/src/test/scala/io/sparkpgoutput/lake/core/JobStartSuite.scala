@@ -215,6 +215,20 @@ class JobStartSuite extends AnyFunSuite {
     assert(reason(money, fresh.copy(infinity = "null", moneyScale = 0)).contains("moneyScale"))
   }
 
+  test("a table that cannot be read goes on from the mark of the state") {
+    def unread(status: TableStatus, timeline: Int = 1) = {
+      val kept = keeps(table(status)).copy(timeline = timeline)
+      start(found(Some(kept), marks = Nil).copy(unread = Set("ORDERS"))).state.tables
+    }
+    assert(unread(Live).values.toSeq == Seq(table(Live)))
+    assert(unread(Dropped).nonEmpty)
+    // Its generation is not closed, and an older process can commit what the server has lost.
+    assert(unread(Live, timeline = 9).values.map(_.status.name).toSeq == Seq("copying"))
+    // Its copy was perhaps not committed.
+    val copying = Copying("It is new.", Some(400))
+    assert(unread(copying).values.map(_.status).toSeq == Seq(Copying("It is new.")))
+  }
+
   test("a dropped table is forgotten when it is gone from the target, too") {
     def left(status: TableStatus, marks: FoundMark*) =
       start(found(Some(keeps(table(status))), marks = marks)).state.tables.keySet

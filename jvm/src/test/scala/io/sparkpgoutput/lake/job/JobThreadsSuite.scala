@@ -1,10 +1,11 @@
 package io.sparkpgoutput.lake.job
 
-import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit, TimeoutException}
 
 import scala.jdk.CollectionConverters._
 
-import io.sparkpgoutput.{LoggedTexts, SparkSessionTests}
+import io.sparkpgoutput.{LoggedTexts, SparkSessionTests, TakesLong}
 
 class JobThreadsSuite extends SparkSessionTests {
 
@@ -41,6 +42,34 @@ class JobThreadsSuite extends SparkSessionTests {
     withThreads { threads =>
       val error = new java.io.IOException("away")
       assert(intercept[java.io.IOException](threads.writeLastState(throw error)) eq error)
+    }
+  }
+
+  test("the job ends without what hangs at its end", TakesLong) {
+    withThreads { threads =>
+      threads.endWork()
+      intercept[TimeoutException](threads.atEnd(Thread.sleep(60000)))
+      var isDone = false
+      threads.atEnd { isDone = true }
+      assert(isDone)
+    }
+  }
+
+  test("requests and the status do not wait for one another, and do not pile up") {
+    withThreads { threads =>
+      val (goesOn, shown) = (new CountDownLatch(1), new CountDownLatch(1))
+      val answered = new AtomicInteger
+      (1 to 5).foreach { _ =>
+        threads.answer {
+          answered.incrementAndGet()
+          goesOn.await(10, TimeUnit.SECONDS): Unit
+        }
+      }
+      threads.tell(shown.countDown())
+      assert(shown.await(10, TimeUnit.SECONDS))
+      goesOn.countDown()
+      threads.endWork()
+      assert(answered.get == 1)
     }
   }
 
