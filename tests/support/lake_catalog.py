@@ -66,7 +66,8 @@ class LakeCatalog:
     def published_sql(self, version: int) -> str:
         """Return a query of the tables, which has the names of publications as its parameter."""
         relations = self._client.jvm.io.sparkpgoutput.source.table.PublishedRelations
-        return f"""{relations.of(version, "true")}
+        filters = getattr(self._client.jvm.io.sparkpgoutput.source.table, "WantedFilters$All$")
+        return f"""{relations.of(version, getattr(filters, "MODULE$"))}
             SELECT p.pubname, n.nspname, c.relname, t.row_filter,
               array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE {relations.isSent(version, "a")})
             FROM published t

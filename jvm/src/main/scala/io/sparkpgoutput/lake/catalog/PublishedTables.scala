@@ -103,7 +103,7 @@ object PublishedTables {
         sent.flatMap(_.memberships).distinct.sorted,
         sent.map(_.publication).toMap,
         table.attributes,
-        isLocked = sent.exists(_.isLocked)
+        isLocked = sent.exists(found => found.hasFilter && found.rowFilter.isEmpty)
       )
     }.sortBy(table => (table.name.namespace, table.name.name))
   }
@@ -128,7 +128,7 @@ object PublishedTables {
       memberships: Seq[Long],
       publication: (Long, Long),
       attributes: Int,
-      isLocked: Boolean
+      hasFilter: Boolean
   )
 
   private def publishedTables(
@@ -161,7 +161,7 @@ object PublishedTables {
          |$ofSchemas
          |  ), ' ') AS memberships,
          |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, t.row_filter,
-         |  t.is_locked
+         |  t.has_filter
          |FROM published t
          |JOIN pg_publication p ON p.oid = t.publication
          |JOIN pg_class c ON c.oid = t.relation
@@ -190,7 +190,7 @@ object PublishedTables {
         oids(row.getString("memberships")),
         row.getLong("publication") -> row.getString("publication_version").toLong,
         row.getInt("relnatts"),
-        row.getBoolean("is_locked")
+        row.getBoolean("has_filter")
       )
     }
   }

@@ -22,7 +22,7 @@ object PublishedRelations {
    * `publication` and of the `relation`, the `columns` that a list names, the `row_filter`, and
    * whether the publication sends generated columns. If a publication names the roots of partitioned
    * tables, the rows also have those partitions that it has by themselves, which the view leaves out.
-   * `is_locked` says that a row filter is wanted, and left out because its table is locked.
+   * `has_filter` says whether there is a row filter, also if it is not wanted.
    *
    * @param version the major version of the server
    * @param filters the tables whose row filters are wanted
@@ -34,7 +34,7 @@ object PublishedRelations {
   private val ofView =
     """WITH RECURSIVE published AS (
       |  SELECT p.oid AS publication, c.oid AS relation, t.rowfilter AS row_filter,
-      |    false AS is_locked,
+      |    t.rowfilter IS NOT NULL AS has_filter,
       |    ARRAY(
       |      SELECT attnum FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY (t.attnames)
       |    ) AS columns, false AS sends_generated
@@ -62,16 +62,13 @@ object PublishedRelations {
       case WantedFilters.All        => "true"
       case WantedFilters.OfUnlocked => isUnlocked
     }
-    val isSkipped =
-      if (filters == WantedFilters.OfUnlocked) s"r.prqual IS NOT NULL AND NOT $isUnlocked"
-      else "false"
-    val (columns, rowFilter, isLocked) =
+    val (columns, rowFilter, hasFilter) =
       if (version < FirstWithLists) ("NULL::int2vector", "NULL::text", "false")
       else
         (
           "r.prattrs",
           s"CASE WHEN r.prqual IS NOT NULL AND $isFiltered THEN pg_get_expr(r.prqual, r.prrelid) END",
-          isSkipped
+          "r.prqual IS NOT NULL"
         )
     val generated =
       if (version < FirstWithGeneratedColumns) "false" else "w.pubgencols = 's'"
@@ -91,7 +88,7 @@ object PublishedRelations {
        |),
        |published AS (
        |  SELECT l.publication, l.relation, $columns AS columns, $rowFilter AS row_filter,
-       |    $isLocked AS is_locked, $generated AS sends_generated
+       |    $hasFilter AS has_filter, $generated AS sends_generated
        |  FROM listed l JOIN pg_class c ON c.oid = l.relation JOIN wanted w ON w.oid = l.publication
        |  LEFT JOIN pg_publication_rel r ON r.prpubid = l.publication AND r.prrelid = l.relation
        |    AND NOT w.puballtables AND NOT $isOfSchema
