@@ -137,6 +137,29 @@ def test_running_job_verifies_while_writers_run(
 
 
 @pytest.mark.lake
+def test_a_table_whose_files_have_just_changed_is_compared_later(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE root (id int PRIMARY KEY) PARTITION BY RANGE (id);"
+            "CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (100);"
+            "CREATE TABLE rest PARTITION OF root DEFAULT; CREATE TABLE plain (id int PRIMARY KEY);"
+            "INSERT INTO root SELECT generate_series(1, 200); INSERT INTO plain VALUES (1);"
+            "CREATE PUBLICATION parts FOR TABLE root, plain WITH (publish_via_partition_root)"
+        )
+        job = LakeJob(tmp_path, server, "delta", publication="parts")
+        with job.session(spark) as replicate:
+            running = replicate()
+            wait_until_live(running)
+            for statement in ("TRUNCATE leaf", "VACUUM FULL plain", "TRUNCATE plain"):
+                server.execute(statement)
+                found = asked(spark, job)
+                assert {row.result for row in found.values()} == {"equal"}, (statement, found)
+            assert found["root"].server_rows == 101
+
+
+@pytest.mark.lake
 def test_job_goes_on_while_a_transaction_delays_the_snapshot(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
