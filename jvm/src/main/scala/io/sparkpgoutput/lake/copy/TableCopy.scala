@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.copy
 
+import java.time.Duration
 import java.util.Collections
 
 import org.apache.spark.SparkContext
@@ -148,12 +149,20 @@ object TableCopy {
   /**
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs
    * for which.
+   *
+   * @param atMost how long to wait; None for ever
+   * @throws io.sparkpgoutput.source.slot.ServerStillWaits if it takes longer
    */
   def open(
       source: CopySource,
       table: MirroredTable,
-      connections: SnapshotConnections
-  ): TableCopy = new TableCopy(source, table, TableSnapshot.make(source, table.source, connections))
+      connections: SnapshotConnections,
+      atMost: Option[Duration] = None
+  ): TableCopy = new TableCopy(
+    source,
+    table,
+    TableSnapshot.make(source, table.source, connections, atMost)
+  )
 
   /** Reads a table in a snapshot that exists already, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =

@@ -76,11 +76,14 @@ private object TableSnapshot {
    * @param kept
    *   the table as it was found. If it has other columns, another key or other partitions now, this
    *   fails with PGOUTPUT_TABLE_CHANGED.
+   * @param atMost how long to wait for transactions that are open; None for ever
+   * @throws io.sparkpgoutput.source.slot.ServerStillWaits if they take longer
    */
   def make(
       from: CopySource,
       kept: SourceTable,
-      connections: SnapshotConnections
+      connections: SnapshotConnections,
+      atMost: Option[Duration] = None
   ): TableSnapshot = explaining(from) {
     def start() = {
       val connection = connections.walsenders.take()
@@ -91,7 +94,7 @@ private object TableSnapshot {
       )
     }
     Iterator
-      .continually(attempt(from, kept, connections)(start _))
+      .continually(attempt(from, kept, connections, atMost)(start _))
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
       .getOrElse(throw CopySession.interrupted(
@@ -116,7 +119,7 @@ private object TableSnapshot {
       }
       new Start(connection, () => begin(), None)
     }
-    attempt(from, kept, slot.connections)(start _).getOrElse(
+    attempt(from, kept, slot.connections, None)(start _).getOrElse(
       throw CopySession.interrupted(
         kept.name,
         "it was truncated, rewritten or altered after the snapshot was made."
@@ -137,7 +140,12 @@ private object TableSnapshot {
   )
 
   /** Makes a snapshot, and returns None if the table was altered in this time. */
-  private def attempt(from: CopySource, kept: SourceTable, connections: SnapshotConnections)(
+  private def attempt(
+      from: CopySource,
+      kept: SourceTable,
+      connections: SnapshotConnections,
+      atMost: Option[Duration]
+  )(
       start: () => Start
   ): Option[TableSnapshot] = {
     val started = start()
@@ -145,7 +153,7 @@ private object TableSnapshot {
     connection.orAbort {
       connections.watchers.use { watcher =>
         val what = s"The server makes a snapshot of the table ${kept.name}"
-        val (lsn, time) = ServerWait.watched(from.address, connection, what) {
+        val (lsn, time) = ServerWait.watched(from.address, connection, what, atMost) {
           val made = started.begin() -> now(connection)
           kept.files.foreach { file =>
             CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)

@@ -68,8 +68,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   /** The names in the target that tables get, by the oids of the tables. */
   private var moves = Map.empty[Long, String]
-
-  /** Whether the last look found each published table. */
   private var isLooked = false
 
   /** The published tables that the options exclude, by the last look. */
@@ -130,6 +128,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   ): Unit =
     end(oid) { work =>
       work.succeeded(if (hasMore) now - settings.intervalMillis else now)
+      if (lastChange.nonEmpty) work.lastStored = now
       work.followed = work.triedWith
       if (!current.tables(oid).mark.contains(mark)) work.copiedFor = None
       change(oid)(table =>
@@ -226,6 +225,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     if (work.losing.nonEmpty) copyAgain(oid, work, now)
     else {
       work.succeeded(now)
+      work.lastStored = now
       work.followed = work.triedWith
       work.lost = 0
       change(oid)(table =>
@@ -243,6 +243,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   /** The work on a table has failed. */
   def failed(oid: Long, failure: TableFailure, now: Long): Unit = {
     val wasApplying = isApplying(oid)
+    val wasMakingSnapshot = works.get(oid).exists(_.phase == Phase.Snapshot)
     end(oid) { work =>
       val table = current.tables(oid)
       dropSnapshot(oid, work)
@@ -254,7 +255,10 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         work.notBefore = now
         change(oid)(_.copying(table.copyReason.get))
         write(): Unit
-      } else failed(oid, work, failure, now)
+      } else if (wasMakingSnapshot && table.copyReason.nonEmpty)
+        // The table is live, and goes on with its changes until the next try.
+        work.snapshotAfter = now + TableWork.SnapshotPause
+      else failed(oid, work, failure, now)
     }
   }
 
@@ -268,6 +272,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       else text
     failure.kind match {
       case TableFailure.Waits =>
+        waitsAgain(work)
         work.waits(text, now)
         // Nothing is known of what has changed, so the next try counts as the first.
         work.triedWith = None
@@ -299,6 +304,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val (left, wanted) = tables.partition(found => settings.excludes(found.table.source.name))
     excluded = left.map(_.oid).toSet
     val oids = wanted.map(_.oid).toSet
+    endAtLook = upTo
     current.tables.values.foreach { table =>
       if (oids(table.oid)) works(table.oid).leaving = None
       else if (table.isLeft) change(table.oid)(_.copy(status = leftStatus(table.oid)))
@@ -339,6 +345,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   private def one(found: CatalogEntry, now: Long): Unit = {
     val work = works.getOrElseUpdate(found.oid, new TableWork)
+    if (!work.fingerprint.contains(found.fingerprint)) work.newSince = now
     work.fingerprint = Some(found.fingerprint)
     work.problem = found.problem
     work.mode = Some(found.mode)
@@ -534,10 +541,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       isReady && work.phase == Phase.Idle && work.isDue(now) && !isFull && (table.status match {
         case Copying(_, _)               => true
         case Failed(_, _, true, lasting) => !lasting
-        case Live =>
-          table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
-          work.leaving.isEmpty
-        case _ => false
+        case Live                        => mayMakeSnapshot(table, work, now)
+        case _                           => false
       }) && !blocked(table.oid)
     }.toSeq.sortBy(_.oid)
     due.take(settings.copiers - works.values.count(_.isCopied)).foreach { table =>
@@ -561,23 +566,23 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       val work = works(table.oid)
       work.phase == Phase.Idle && work.isDue(now) && (table.status match {
         case Live =>
-          (work.snapshot.nonEmpty || now - work.lastCommit >= settings.intervalMillis) &&
+          (isFull || work.snapshot.nonEmpty ||
+            now - work.lastCommit >= settings.intervalMillis) &&
           (hasChanges(work) || table.next.nonEmpty || work.isNews)
         // After a lasting error, the job tries again when the definition or the rights have changed.
         case Failed(_, _, false, isLasting) => !isLasting || work.isNews
         case _                              => false
       }) && !blocked(table.oid)
     }.toSeq
-    due.sortBy(table => works(table.oid).queue.flatMap(_.oldest).getOrElse(Long.MaxValue))
-      .take(settings.appliers - applying).foreach { table =>
-        val work = works(table.oid)
-        applying += 1
-        work.triedWith = work.fingerprint
-        work.phase = Phase.Applying
-        // A change of columns that has begun is finished first, also if the last process began it.
-        commands += (if (table.next.nonEmpty) AlterColumns(table.oid)
-                     else ApplyCut(table.oid, upTo(work)))
-      }
+    due.sortBy(dueSince).take(settings.appliers - applying).foreach { table =>
+      val work = works(table.oid)
+      applying += 1
+      work.triedWith = work.fingerprint
+      work.phase = Phase.Applying
+      // A change of columns that has begun is finished first, also if the last process began it.
+      commands += (if (table.next.nonEmpty) AlterColumns(table.oid)
+                   else ApplyCut(table.oid, upTo(work)))
+    }
   }
 
   /** A table that is not published any more is dropped when its queue is empty. */

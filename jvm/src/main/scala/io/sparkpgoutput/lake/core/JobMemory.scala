@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.core
 
 import java.time.Instant
+import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
@@ -19,6 +20,9 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   protected var current: JobState = start
   private var durable = start
   protected var readLsn: Long = begin
+
+  /** The end of the WAL at the last look at the catalog. */
+  protected var endAtLook: Long = begin
   protected val works: mutable.LongMap[TableWork] = mutable.LongMap.empty
   protected val commands: mutable.Queue[JobCommand] = mutable.Queue.empty
 
@@ -180,8 +184,10 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
     val work = works(table.oid)
     for (reason <- work.waiting if work.phase == Phase.Idle && work.waitingSince <= since) {
       work.waiting = None
-      change(table.oid)(_.copy(status =
-        Failed(reason, work.fails(now), table.needsCopy, isLasting = true)
+      // A requested copy would lose the changes before it, so the table keeps them, and the request is over.
+      change(table.oid)(_.copy(
+        status = Failed(reason, work.fails(now), table.needsCopy, isLasting = true),
+        copyReason = None
       ))
     }
   }
@@ -239,9 +245,18 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
 
   /** Whether a table advances no more: it has failed, or it waits for its store or its rights while others get theirs. */
   protected def isStuck(table: TableState, work: TableWork): Boolean = {
-    def waitsAlone = table.status == Live && work.waiting.nonEmpty &&
-      works.values.exists(_.lastCommit > work.waitingSince)
+    def waitsAlone = table.status == Live && work.waiting.nonEmpty && work.isAlone
     (table.isFailed || waitsAlone) && !table.needsCopy && work.phase == Phase.Idle
+  }
+
+  /**
+   * A table waits once more. It waits alone if another one has stored rows since it has waited. The first wait of a table
+   * says that the cause can be that of all tables, for example a store that is away.
+   */
+  protected def waitsAgain(work: TableWork): Unit = {
+    if (work.waiting.nonEmpty && works.values.exists(_.lastStored > work.lastWait))
+      work.isAlone = true
+    if (!work.isAlone) works.values.foreach(_.isAlone = false)
   }
 
   /** The table that is stuck and whose queue has the most bytes. */
@@ -305,11 +320,27 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
       .maxByOption(bytes)
   }
 
+  /**
+   * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table until
+   * the table has all changes before it, so the reader must not be far behind.
+   */
+  protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
+    table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
+      work.leaving.isEmpty && now >= work.snapshotAfter && !Lsn.isBelow(readLsn, endAtLook)
+
   /** Returns whether a table with a snapshot lacks changes that come before it. */
   protected def lacksChanges(work: TableWork) = work.snapshot.exists(made =>
     Lsn.isBelow(readLsn, made.lsn) ||
       work.queue.flatMap(_.position).exists(Lsn.isBelow(_, made.lsn))
   )
+
+  /** Since when a table is to be committed, in microseconds: by the clock of the server, if it has changes. */
+  protected def dueSince(table: TableState) = {
+    val work = works(table.oid)
+    work.queue.flatMap(_.oldest).getOrElse(
+      if (table.next.nonEmpty) 0L else TimeUnit.MILLISECONDS.toMicros(work.newSince)
+    )
+  }
 
   protected def upTo(work: TableWork) =
     (work.limit ++ work.snapshot.map(_.lsn)).foldLeft(readLsn)(Lsn.min)
@@ -354,13 +385,23 @@ final private class TableWork {
 
   /** The snapshot of a table that gets the changes before it first. */
   var snapshot: Option[MadeSnapshot] = None
+
+  /** When such a table may make its snapshot. Its cuts go on until then. */
+  var snapshotAfter = Long.MinValue
   var lastCommit = Long.MinValue / 2
   var notBefore = Long.MinValue / 2
   var failures = 0
   var waiting: Option[String] = None
 
-  /** When `waiting` began, if it is set. */
+  /** When `waiting` began, if it is set, and when it was set last. */
   var waitingSince = 0L
+  var lastWait = Long.MaxValue
+
+  /** When rows of the table were stored last. A commit that only compares the definition stores none. */
+  var lastStored = Long.MinValue
+
+  /** Whether the table waits while others get what they wait for. */
+  var isAlone = false
 
   /** Why the table was copied last, with its fingerprint; None if a cut was committed since. */
   var copiedFor = Option.empty[(String, Option[String])]
@@ -369,6 +410,9 @@ final private class TableWork {
   private var copies = 0
   var copyNext: Option[String] = None
   var fingerprint: Option[String] = None
+
+  /** When the fingerprint changed last. */
+  var newSince = 0L
 
   /** The fingerprint at the last begin of a commit or a copy. */
   var triedWith: Option[String] = None
@@ -415,6 +459,7 @@ final private class TableWork {
     failedSince = None
     failures = 0
     waiting = None
+    isAlone = false
     notBefore = now
   }
 
@@ -426,13 +471,14 @@ final private class TableWork {
 
   private def pause(text: String, now: Long, first: Long, most: Long): Unit = {
     if (waiting.isEmpty) waitingSince = now
+    lastWait = now
     waiting = Some(text)
     notBefore = now + math.min(most, first << math.min(failures, 20))
     failures += 1
   }
 
   def mayCopyAgain(reason: String): Boolean = {
-    val cause = Some(reason -> fingerprint)
+    val cause = Some(ALsn.replaceAllIn(reason, "an LSN") -> fingerprint)
     copies = if (copiedFor == cause) copies + 1 else 1
     copiedFor = cause
     copies <= MostCopies
@@ -440,7 +486,13 @@ final private class TableWork {
 }
 
 private object TableWork {
+
+  /** Each reason of its own kind has another LSN. */
+  private val ALsn = "[0-9A-F]+/[0-9A-F]+".r
   final val FirstWait = 1000L
+
+  /** The time between two tries to make the snapshot of a live table. */
+  final val SnapshotPause = 60000L
   final val MostWait = 60000L
   final val FirstRetry = 10000L
   final val MostRetry = 600000L

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.job
 
+import java.time.Duration
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.TimeUnit.NANOSECONDS
 
@@ -21,6 +22,7 @@ import io.sparkpgoutput.lake.target.{
   TargetWrite
 }
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.slot.ServerStillWaits
 
 /**
  * Copies tables while their changes go on. This head argues why there is no gap between '''the copy''' and the
@@ -128,8 +130,12 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
   private def start(table: TableState, attempts: Int = 3): TableCopy =
-    try TableCopy.open(job.options.source, catalog.forCopy(table, job.state), connections)
-    catch {
+    try {
+      // The changes of a table that is live wait for its snapshot.
+      val atMost = Option.when(table.copyReason.nonEmpty)(MostWait)
+      TableCopy.open(job.options.source, catalog.forCopy(table, job.state), connections, atMost)
+    } catch {
+      case waits: ServerStillWaits => throw new Waiting(waits.getMessage)
       case changed: LakeException
           if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
         start(table, attempts - 1)
@@ -298,6 +304,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
 private object TableCopier {
   final private val MillisToCatchUp = 1000L
+  private val MostWait = Duration.ofSeconds(30)
   final private val Behind =
     "The server of the copy lacks transactions that the job has read: it is a standby that is behind."
 }

@@ -180,6 +180,36 @@ class JobCoreSuite extends AnyFunSuite {
     assert(run(core, 10000).contains(MakeSnapshot(oid)))
   }
 
+  test("a history whose snapshot cannot be made goes on with its changes, and tries again later") {
+    val (core, queue) = job(history)
+    compared(core)
+    core.read(200)
+    core.resync(oid, "asked", 1)
+    assert(run(core, 1).contains(MakeSnapshot(oid)))
+    queue.position = Some(150)
+    core.failed(oid, TableFailure(TableFailure.Passing, "All slots are in use."), 2)
+    assert(core.state.tables(oid).status == Live)
+    assert(run(core, 3).contains(ApplyCut(oid, 200)))
+    queue.position = None
+    core.applied(oid, 200, None, 4)
+    assert(!run(core, 50000).contains(MakeSnapshot(oid)))
+    assert(run(core, 60002).contains(MakeSnapshot(oid)))
+  }
+
+  test("a history is not locked by a snapshot while the reader is far behind") {
+    val (core, _) = job(history)
+    compared(core)
+    core.published(
+      Seq(CatalogEntry(history.tables(oid).table, Some("orders"), None, "as it is")),
+      5000,
+      0
+    )
+    core.resync(oid, "asked", 1)
+    assert(!run(core, 1).contains(MakeSnapshot(oid)))
+    core.read(5000)
+    assert(run(core, 2).contains(MakeSnapshot(oid)))
+  }
+
   test("a history whose changes cannot be applied is copied without them") {
     val (core, _) = copiedHistory()
     core.failed(oid, TableFailure(TableFailure.Lasting, "A value does not fit."), 4)
@@ -245,24 +275,88 @@ class JobCoreSuite extends AnyFunSuite {
     core.take(2)
     assert(core.state.tables(oid).status == Live, "all tables wait: the store can be away")
     core.applied(other.source.oid, 5000, None, 3)
+    waitsAgain(core, 2000)
+    // That commit stored no rows, so the store can still be away.
+    core.read(5100)
+    core.take(2001)
+    assert(core.state.tables(oid).status == Live)
+    core.applied(other.source.oid, 5100, Some(Instant.EPOCH), 2002)
+    core.take(2003)
+    assert(core.state.tables(oid).status == Live, "the store can have been away for a moment")
+    waitsAgain(core, 6000)
     core
+  }
+
+  private def waitsAgain(core: JobCore, now: Long): Unit = {
+    assert(core.take(now).exists { case ApplyCut(`oid`, _) => true; case _ => false })
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store denies access."), now)
   }
 
   test("a table that waits while others are committed holds back no more WAL than a failed one") {
     val core = waitsBesideOther(JobSettings(maxHeldWal = 1000))
-    core.take(4)
+    core.take(6001)
     assert(core.state.tables(oid).needsCopy)
     assert(!core.state.tables(other.source.oid).needsCopy)
   }
 
   test("if the disk is full, a table that waits while others are committed loses its queue") {
     val core = waitsBesideOther(JobSettings())
-    core.take(4)
+    core.take(6001)
     assert(core.state.tables(oid).status == Live)
     core.isFull = true
-    core.take(5)
+    core.take(6002)
     assert(core.state.tables(oid).needsCopy)
     assert(!core.state.tables(other.source.oid).needsCopy)
+  }
+
+  test("a table that waited alone does not lose its queue when the others wait, too") {
+    val core = waitsBesideOther(JobSettings())
+    val away = TableFailure(TableFailure.Waits, "The store is away.")
+    core.read(6000)
+    core.take(6001)
+    core.failed(other.source.oid, away, 6002)
+    core.isFull = true
+    core.take(6003)
+    assert(core.state.tables.values.forall(_.status == Live))
+  }
+
+  test("a table with news is not behind tables that always have changes") {
+    val (core, queue) = job(
+      start.put(TableState(other, Live, generation = 2, mark = Some(100L))),
+      JobSettings(appliers = 1)
+    )
+    queue.position = Some(150)
+    core.read(1000)
+    val first = core.take(0).collect { case ApplyCut(oid, _) => oid }
+    core.applied(first.head, 1000, None, 0)
+    val second = core.take(1).collect { case ApplyCut(oid, _) => oid }
+    assert(first ++ second == Seq(other.source.oid, oid), "the news came before the change")
+  }
+
+  test("while the queues are full, tables do not wait for their interval") {
+    val (core, queue) = job(settings = JobSettings(intervalMillis = 600000))
+    compared(core)
+    queue.position = Some(150)
+    core.read(200)
+    assert(!core.take(1).contains(ApplyCut(oid, 200)))
+    core.isFull = true
+    assert(core.take(2).contains(ApplyCut(oid, 200)))
+  }
+
+  test("a copy for the same reason at another LSN counts as the same") {
+    val (core, _) = job()
+    compared(core)
+    look(core, "altered")
+    core.read(500)
+    assert(core.take(0).exists(_.isInstanceOf[ApplyCut]))
+    for (number <- 1L to 4L) {
+      core.failed(
+        oid,
+        TableFailure(TableFailure.Changed, s"The change at 0/${number}A0 lacks a value."),
+        number
+      )
+      assert(core.state.tables(oid).isFailed == (number == 4))
+    }
   }
 
   test("each state that is written has the newest LSN that can be confirmed") {
