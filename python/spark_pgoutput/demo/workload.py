@@ -16,21 +16,16 @@ LAKE_CHANGES = "lake_changes.sql"
 
 CONFIRMED = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots"
 
-TABLES = """\
--- List all cells of the tables as text, one row for each cell.
-SELECT 'public.customers' AS _table, id::text, cell.*
-FROM customers, unnest(
-    ARRAY['id', 'name', 'email', 'picture'],
-    ARRAY[id::text, name, email, picture]) AS cell ("column", cell)
-UNION ALL
-SELECT 'public.orders', id::text, cell.*
-FROM orders, unnest(
-    ARRAY['id', 'customer_id', 'status', 'total', 'placed_at'],
-    ARRAY[id::text, customer_id::text, status::text, total::text,
-          placed_at::text]) AS cell"""
-
 # Each statement ends with a semicolon at the end of a line.
 _STATEMENT = re.compile(r"^[A-Z].*?;$", re.DOTALL | re.MULTILINE)
+
+
+def sections(script: str) -> list[str]:
+    """Return the sections of a script: comments, each with the statements below it."""
+    return (files(__package__) / script).read_text(encoding="utf-8").strip().split("\n\n")
+
+
+(TABLES,) = sections("cells.sql")
 
 
 def run(script: str, conninfo: str) -> Iterator[str]:
@@ -45,10 +40,9 @@ def run(script: str, conninfo: str) -> Iterator[str]:
     """
     import psycopg
 
-    text = (files(__package__) / script).read_text(encoding="utf-8")
     # The script has its own BEGIN, and COMMIT PREPARED must run outside a transaction.
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        for section in text.strip().split("\n\n"):
+        for section in sections(script):
             yield section
             for statement in _STATEMENT.findall(section):
                 connection.execute(statement)
