@@ -45,18 +45,13 @@ __all__ = [
 # pip, there is no pyspark to import, and `spark-submit --jars $(spark-pgoutput jar-path)` still
 # works.
 _NEED_PYSPARK = {
-    "Replication": "spark_pgoutput.replication",
-    "adopt": "spark_pgoutput.checkpoint",
-    "applied": "spark_pgoutput.checkpoint",
-    "changes": "spark_pgoutput.table_changes",
-    "configure": "spark_pgoutput.configuration",
-    "open_transactions": "spark_pgoutput.table_changes",
-    "register": "spark_pgoutput.registration",
-    "replicate": "spark_pgoutput.replication",
-    "resync": "spark_pgoutput.checkpoint",
-    "message_schema": "spark_pgoutput.schema",
-    "schema_of": "spark_pgoutput.schema",
-    "verify": "spark_pgoutput.verification",
+    "checkpoint": ("adopt", "applied", "resync"),
+    "configuration": ("configure",),
+    "registration": ("register",),
+    "replication": ("Replication", "replicate"),
+    "schema": ("message_schema", "schema_of"),
+    "table_changes": ("changes", "open_transactions"),
+    "verification": ("verify",),
 }
 
 
@@ -65,8 +60,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         return version("spark-pgoutput")
     if name == "functions":
         return importlib.import_module("spark_pgoutput.functions")
-    if name in _NEED_PYSPARK:
-        return getattr(importlib.import_module(_NEED_PYSPARK[name]), name)
+    for module, names in _NEED_PYSPARK.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -16,7 +16,10 @@ from pyspark.sql.types import StructType
 ColumnOrName: TypeAlias = Column | str
 Options: TypeAlias = Mapping[str, str | float | Decimal | os.PathLike[str] | None]
 Schema: TypeAlias = str | StructType | Column
+InStream: TypeAlias = ColumnOrName | bool | None
 TypeIds: TypeAlias = ColumnOrName | Sequence[int | None] | None
+
+_Value = TypeVar("_Value")
 
 _BY_NAME = "Pass options by name: options={'mode': 'PERMISSIVE'}."
 
@@ -43,9 +46,7 @@ def options_map(options: Options) -> Column:
 
 def column(argument: str, value: ColumnOrName) -> ColumnOrName:
     """Check an argument that can be a column or its name."""
-    if not isinstance(value, (Column, str)):
-        raise wrong_type(argument, "a Column or the name of a column", value)
-    return value
+    return checked(argument, "a Column or the name of a column", value, Column, str)
 
 
 def column_name(argument: str, value: str) -> str:
@@ -58,20 +59,13 @@ def column_name(argument: str, value: str) -> str:
             f"Add the Column to the DataFrame and pass its name: "
             f"df.withColumn({argument!r}, …), {argument}={argument!r}.",
         )
-    return text(argument, "the name of a column", value)
+    return checked(argument, "the name of a column", value, str)
 
 
-def text(argument: str, expected: str, value: str) -> str:
-    """Check an argument that can only be a str."""
-    if not isinstance(value, str):
+def checked(argument: str, expected: str, value: _Value, *types: type) -> _Value:
+    """Check that an argument has one of these types. The text "false" is no bool."""
+    if not isinstance(value, types):
         raise wrong_type(argument, expected, value)
-    return value
-
-
-def flag(argument: str, value: bool) -> bool:
-    """Check an argument that can only be a bool. The text "false" would count as true."""
-    if not isinstance(value, bool):
-        raise wrong_type(argument, "a bool", value)
     return value
 
 
@@ -86,12 +80,11 @@ def table_names(tables: str | Sequence[str]) -> list[str]:
     if isinstance(tables, str):
         return [tables]
     expected = "the name of a table or a list of names"
-    if not isinstance(tables, Sequence):
-        raise wrong_type("tables", expected, tables)
-    return [text("tables", expected, name) for name in tables]
+    checked("tables", expected, tables, Sequence)
+    return [checked("tables", expected, name, str) for name in tables]
 
 
-def in_stream_column(value: ColumnOrName | bool | None) -> ColumnOrName:
+def in_stream_column(value: InStream) -> ColumnOrName:
     """Turn the argument `in_stream` into a column or its name."""
     if value is None or isinstance(value, bool):
         return F.lit(value)
@@ -105,7 +98,8 @@ def schema_text(schema: str | StructType) -> str:
     """Turn a schema into text that the JVM reads: DDL or JSON."""
     if isinstance(schema, StructType):
         return schema.json()
-    return text("schema", "DDL such as 'id BIGINT, note STRING' or a StructType", schema)
+    expected = "DDL such as 'id BIGINT, note STRING' or a StructType"
+    return checked("schema", expected, schema, str)
 
 
 def schema_column(schema: Schema) -> Column:

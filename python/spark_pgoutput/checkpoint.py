@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_pgoutput.arguments import flag, path_text, table_names
+from spark_pgoutput.arguments import checked, path_text, table_names
 from spark_pgoutput.registration import jobs_of
 from spark_pgoutput.replication import java_options
 
@@ -67,7 +67,7 @@ def resync(
         If the folder has no state of a job, the target has no tables of a job or those of several
         jobs, or the job does not know a table.
     """
-    if flag("all", all) == bool(tables):
+    if checked("all", "a bool", all, bool) == bool(tables):
         raise ValueError("Name the tables, or set all=True.")
     if (checkpoint is None) == (target is None):
         raise ValueError("Give the checkpoint, or if it is lost, the target with all=True.")
@@ -169,7 +169,7 @@ def applied(
     IllegalArgumentException
         If the folder has no state of a job.
     """
-    counts = flag("rows", rows)
+    counts = checked("rows", "a bool", rows, bool)
     status = jobs_of(spark, "applied", "status").JobStatus
     return DataFrame(status.of(spark._jsparkSession, path_text(checkpoint), counts), spark)
 

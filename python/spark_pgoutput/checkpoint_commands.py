@@ -74,6 +74,11 @@ def needs_spark(arguments: argparse.Namespace) -> bool:
     return not (arguments.check or arguments.prometheus or arguments.status_file is not None)
 
 
+def _add_flags(group: argparse._ActionsContainer, **texts: str) -> None:
+    for name, text in texts.items():
+        group.add_argument(f"--{name}", action="store_true", help=text)
+
+
 def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "resync",
@@ -94,10 +99,9 @@ def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="append",
         help="a table of the server, as in public.orders; can be repeated",
     )
-    tables.add_argument(
-        "--all",
-        action="store_true",
-        help="copy all tables, with a new slot; use it also if the slot, the server or the "
+    _add_flags(
+        tables,
+        all="copy all tables, with a new slot; use it also if the slot, the server or the "
         "checkpoint folder is lost",
     )
     spark_submit.add_arguments(parser)
@@ -139,34 +143,22 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     where.add_argument(
         "--status-file", help="the status file of the job, which is read without Spark"
     )
-    status.add_argument(
-        "--rows",
-        action="store_true",
-        help="count the rows of the tables; Spark then needs the settings of the job's catalog",
+    _add_flags(
+        status,
+        rows="count the rows of the tables; Spark then needs the settings of the job's catalog",
+        files="show the files of each table, and what the job has rewritten; JSON always has it",
     )
-    status.add_argument(
-        "--files",
-        action="store_true",
-        help="show the files of each table, and what the job has rewritten; JSON always has it",
-    )
-    shown = status.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print JSON")
-    shown.add_argument(
-        "--prometheus",
-        action="store_true",
-        help="print metrics as Prometheus reads them, without Spark",
+    _add_flags(
+        status.add_mutually_exclusive_group(),
+        json="print JSON",
+        prometheus="print metrics as Prometheus reads them, without Spark",
     )
     check = parser.add_argument_group("probes and alerts, which start no Spark")
-    check.add_argument(
-        "--check",
-        action="store_true",
-        help=f"end with 0 if the job runs and reads the slot, and otherwise with "
+    _add_flags(
+        check,
+        check=f"end with 0 if the job runs and reads the slot, and otherwise with "
         f"{job_status.NOT_READING} and a line that says why; a failed table is no reason",
-    )
-    check.add_argument(
-        "--tables",
-        action="store_true",
-        help=f"with --check: end with {job_status.BEHIND} if a table has failed",
+        tables=f"with --check: end with {job_status.BEHIND} if a table has failed",
     )
     check.add_argument(
         "--max-lag",
@@ -197,14 +189,12 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default=[],
         help="a table of the server, as in public.orders; can be repeated; all by default",
     )
-    request.add_argument("--json", action="store_true", help="print JSON")
+    _add_flags(request, json="print JSON")
     request.add_argument(
         "--timeout", type=_seconds, help="the seconds to wait for a job; by default, no limit"
     )
     job = parser.add_argument_group("the job, if none runs")
-    job.add_argument(
-        "--once", action="store_true", help="run the job until everything up to now is applied"
-    )
+    _add_flags(job, once="run the job until everything up to now is applied")
     replicate_command.add_target(job, required=False)
     replicate_command.add_job_arguments(job, required=False)
     spark_submit.add_arguments(parser)

@@ -8,14 +8,9 @@ import sys
 from collections.abc import Sequence
 
 import spark_pgoutput
-from spark_pgoutput import (
-    checkpoint_commands,
-    config_arguments,
-    job_status,
-    replicate_command,
-    spark_submit,
-)
+from spark_pgoutput import checkpoint_commands, config_arguments, job_status, replicate_command
 from spark_pgoutput.password import refuse, url_without_password
+from spark_pgoutput.spark_submit import submit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,19 +26,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit status of the process.
     """
-    options = parse(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parse(given)
     if options.command == "jar-path":
         print(spark_pgoutput.jar_path())
         return 0
     _prepare_stdout(options)
-    given = sys.argv[1:] if arguments is None else list(arguments)
     if options.command == "replicate" and options.print_config:
         print(config_arguments.printed(options), end="")
         return 0
     if options.command == "status" and not checkpoint_commands.needs_spark(options):
         sys.exit(job_status.run(options))
     if options.command != "demo":
-        spark_submit.submit(options, given)
+        submit(options, given)
     from spark_pgoutput import demo
 
     return demo.run(options)
@@ -57,26 +52,24 @@ def _prepare_stdout(options: argparse.Namespace) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command's arguments; by default, those of the process."""
+def parse(given: Sequence[str]) -> argparse.Namespace:
+    """Read the command's arguments."""
     parser, commands = _parser()
-    given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in config_arguments.COMMANDS:
         config_arguments.take_file(commands[given[0]], given[0], given[1:])
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     checkpoint_commands.check(parser, options)
     if options.command == "demo" and options.url is None:
-        given = [name for name in ("user", "slot", "publication") if getattr(options, name)]
-        if given:
-            parser.error(f"--{given[0]} goes with --url")
+        for name in ("user", "slot", "publication"):
+            if getattr(options, name):
+                parser.error(f"--{name} goes with --url")
     return options
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser, and those of the commands."""
     parser = argparse.ArgumentParser(
-        prog="spark-pgoutput",
-        description="Read PostgreSQL's logical replication with Spark.",
+        prog="spark-pgoutput", description="Read PostgreSQL's logical replication with Spark."
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {spark_pgoutput.__version__}"
@@ -104,9 +97,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "With --url, it reads a slot of your own server, in a batch that leaves the slot as it is.",
     )
     demo.add_argument(
-        "--url",
-        type=url_without_password,
-        help="your server: jdbc:postgresql://host:port/database",
+        "--url", type=url_without_password, help="your server: jdbc:postgresql://host:port/database"
     )
     demo.add_argument(
         "--user",

@@ -47,8 +47,7 @@ def take_file(parser: argparse.ArgumentParser, command: str, given: Sequence[str
         The arguments of the command.
     """
     scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    scan.add_argument("--config", nargs="?")
-    for name in ("--target", "--checkpoint", "--status-file"):
+    for name in ("--config", "--target", "--checkpoint", "--status-file"):
         scan.add_argument(name, nargs="?")
     for name in ("--once", "--check", "--prometheus"):
         scan.add_argument(name, action="store_true")

@@ -139,13 +139,18 @@ class _Reader:
                             self._hide(table, key, names)
                 case "spark":
                     for setting, _, value in self._entries("spark", node):
-                        self._check_setting(setting, value)
+                        if not setting.startswith("spark."):
+                            why = "because their names begin with 'spark.'"
+                            raise self._wrong(value, f"'{setting}' is no setting of Spark, {why}.")
                         if is_secret(setting):
                             secrets[setting] = self._variable(f"the value of {setting}", value)
                         else:
                             settings[setting] = self._plain(setting, value)
+                case _ if name in OF_TABLES and isinstance(node, ScalarNode):
+                    self._take_entry(name, "*", node)
                 case _ if self._types[name] is dict:
-                    self._take_mapping(name, node)
+                    for key, _, value in self._entries(_shown(name), node):
+                        self._take_entry(name, key, value)
                 case _:
                     self._options[name] = self._value(name, node)
         if variable is not None and "passwordFile" in files:
@@ -175,13 +180,6 @@ class _Reader:
         except yaml.YAMLError as error:
             raise ValueError(f"{self._file} is not YAML. {error}") from None
         return root
-
-    def _take_mapping(self, name: str, node: Node) -> None:
-        if name in OF_TABLES and isinstance(node, ScalarNode):
-            self._take_entry(name, "*", node)
-            return
-        for key, _, value in self._entries(_shown(name), node):
-            self._take_entry(name, key, value)
 
     def _take_tables(self, node: Node) -> None:
         for table, _, entries in self._entries("tables", node):
@@ -329,12 +327,6 @@ class _Reader:
             f"{what[0].upper()}{what[1:]} is in the variable {variable} of the environment, which "
             "is not set. Set it, or write $$ for a $.",
         )
-
-    def _check_setting(self, name: str, node: Node) -> None:
-        if not name.startswith("spark."):
-            raise self._wrong(
-                node, f"'{name}' is no setting of Spark, because their names begin with 'spark.'."
-            )
 
     @staticmethod
     def _tag(node: Node) -> str:

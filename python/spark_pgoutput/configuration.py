@@ -55,7 +55,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     # The package pyspark-client has no SparkContext.
     if is_remote_only() or (remote is not None and not str(remote).startswith("local")):
         return builder
-    if _jvm_is_running():
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         _require_jar_in_jvm()
         return builder
     arguments = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
@@ -77,12 +79,6 @@ def _properties_file(arguments: list[str]) -> Path | None:
     files = [file for before, file in pairwise(arguments) if before == name]
     files += [given.partition("=")[2] for given in arguments if given.startswith(f"{name}=")]
     return Path(files[-1]) if files else None
-
-
-def _jvm_is_running() -> bool:
-    from pyspark import SparkContext
-
-    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _require_jar_in_jvm() -> None:

@@ -36,11 +36,11 @@ class Display(AbstractContextManager["Display"], ABC):
 
     @abstractmethod
     def _tell(self, line: str) -> None:
-        pass
+        """Print a line."""
 
     @abstractmethod
     def _show(self, copies: Sequence[CopyProgress]) -> None:
-        pass
+        """Show the progress of the copies that run."""
 
 
 class LogDisplay(Display):

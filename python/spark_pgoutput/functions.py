@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_pgoutput.arguments import (
     ColumnOrName,
+    InStream,
     Options,
     Schema,
     TypeIds,
@@ -35,9 +36,7 @@ __all__ = [
 
 
 def pgoutput_decode(
-    data: ColumnOrName,
-    in_stream: ColumnOrName | bool | None = None,
-    options: Options | None = None,
+    data: ColumnOrName, in_stream: InStream = None, options: Options | None = None
 ) -> Column:
     """Decode a logical replication message of PostgreSQL into a struct.
 
@@ -90,13 +89,11 @@ def pgoutput_decode(
     +------+-----------+-----+----------+
     <BLANKLINE>
     """
-    return _call_with_message("pgoutput_decode", data, in_stream, options)
+    return _call("pgoutput_decode", options, column("data", data), in_stream_column(in_stream))
 
 
 def try_pgoutput_decode(
-    data: ColumnOrName,
-    in_stream: ColumnOrName | bool | None = None,
-    options: Options | None = None,
+    data: ColumnOrName, in_stream: InStream = None, options: Options | None = None
 ) -> Column:
     """Decode a message as `pgoutput_decode` does, but give NULL if it is malformed.
 
@@ -128,13 +125,11 @@ def try_pgoutput_decode(
     +-----------+
     <BLANKLINE>
     """
-    return _call_with_message("try_pgoutput_decode", data, in_stream, options)
+    return _call("try_pgoutput_decode", options, column("data", data), in_stream_column(in_stream))
 
 
 def pgoutput_error(
-    data: ColumnOrName,
-    in_stream: ColumnOrName | bool | None = None,
-    options: Options | None = None,
+    data: ColumnOrName, in_stream: InStream = None, options: Options | None = None
 ) -> Column:
     """Say what is wrong with a message, so that you can set malformed messages aside.
 
@@ -165,7 +160,7 @@ def pgoutput_error(
     +-----------------------------------------------------------------+
     <BLANKLINE>
     """
-    return _call_with_message("pgoutput_error", data, in_stream, options)
+    return _call("pgoutput_error", options, column("data", data), in_stream_column(in_stream))
 
 
 def pg_lsn_format(lsn: ColumnOrName) -> Column:
@@ -194,7 +189,7 @@ def pg_lsn_format(lsn: ColumnOrName) -> Column:
     +-----------------+
     <BLANKLINE>
     """
-    return _call("pg_lsn_format", column("lsn", lsn))
+    return _call("pg_lsn_format", None, column("lsn", lsn))
 
 
 def pg_lsn_parse(text: ColumnOrName) -> Column:
@@ -227,7 +222,7 @@ def pg_lsn_parse(text: ColumnOrName) -> Column:
     +-----------+
     <BLANKLINE>
     """
-    return _call("pg_lsn_parse", column("text", text))
+    return _call("pg_lsn_parse", None, column("text", text))
 
 
 def try_pg_lsn_parse(text: ColumnOrName) -> Column:
@@ -256,14 +251,11 @@ def try_pg_lsn_parse(text: ColumnOrName) -> Column:
     +----+
     <BLANKLINE>
     """
-    return _call("try_pg_lsn_parse", column("text", text))
+    return _call("try_pg_lsn_parse", None, column("text", text))
 
 
 def pgoutput_row(
-    tuple: ColumnOrName,
-    schema: Schema,
-    type_ids: TypeIds = None,
-    options: Options | None = None,
+    tuple: ColumnOrName, schema: Schema, type_ids: TypeIds = None, options: Options | None = None
 ) -> Column:
     """Convert the cells of a tuple, by position, to a struct of typed columns.
 
@@ -330,14 +322,11 @@ def pgoutput_row(
     +-----------+
     <BLANKLINE>
     """
-    return _call_with_tuple("pgoutput_row", tuple, schema, type_ids, options)
+    return _call("pgoutput_row", options, *_tuple_arguments(tuple, schema, type_ids))
 
 
 def try_pgoutput_row(
-    tuple: ColumnOrName,
-    schema: Schema,
-    type_ids: TypeIds = None,
-    options: Options | None = None,
+    tuple: ColumnOrName, schema: Schema, type_ids: TypeIds = None, options: Options | None = None
 ) -> Column:
     """Convert a tuple as `pgoutput_row` does, but give NULL for a value that does not fit its type.
 
@@ -371,7 +360,7 @@ def try_pgoutput_row(
     +----------+
     <BLANKLINE>
     """
-    return _call_with_tuple("try_pgoutput_row", tuple, schema, type_ids, options)
+    return _call("try_pgoutput_row", options, *_tuple_arguments(tuple, schema, type_ids))
 
 
 def pgoutput_schema(relation: ColumnOrName, options: Options | None = None) -> Column:
@@ -407,30 +396,14 @@ def pgoutput_schema(relation: ColumnOrName, options: Options | None = None) -> C
     +------------------------+
     <BLANKLINE>
     """
-    return _call("pgoutput_schema", column("relation", relation), options=options)
+    return _call("pgoutput_schema", options, column("relation", relation))
 
 
-def _call_with_message(
-    name: str,
-    data: ColumnOrName,
-    in_stream: ColumnOrName | bool | None,
-    options: Options | None,
-) -> Column:
-    return _call(name, column("data", data), in_stream_column(in_stream), options=options)
+def _tuple_arguments(tuple: ColumnOrName, schema: Schema, type_ids: TypeIds) -> list[ColumnOrName]:
+    return [column("tuple", tuple), schema_column(schema), type_ids_column(type_ids)]
 
 
-def _call_with_tuple(
-    name: str,
-    tuple: ColumnOrName,
-    schema: Schema,
-    type_ids: TypeIds,
-    options: Options | None,
-) -> Column:
-    arguments = (column("tuple", tuple), schema_column(schema), type_ids_column(type_ids))
-    return _call(name, *arguments, options=options)
-
-
-def _call(name: str, *arguments: ColumnOrName, options: Options | None = None) -> Column:
+def _call(name: str, options: Options | None, *arguments: ColumnOrName) -> Column:
     """Call a SQL function, on Classic and on Connect. Its last argument is the options, if any."""
     require_functions()
     return F.call_function(name, *arguments, *([] if options is None else [options_map(options)]))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from spark_pgoutput.jar import jar_path
+from spark_pgoutput.jar import jar_json
 
 PREFIXES = {
     "names": "names.",
@@ -42,12 +40,10 @@ def declared() -> dict[str, type]:
     The type is `str`, `bool`, `int`, or `list` for names with commas between them. Options that
     have an entry for each table, column or property are `dict`, under the name of their argument.
     """
-    with zipfile.ZipFile(jar_path()) as jar:
-        options = json.loads(jar.read("io/sparkpgoutput/replicate-options.json"))
     mappings = {option_key(name) for name in PREFIXES}
     found = {
         each["name"]: _type(each["values"])
-        for each in options
+        for each in jar_json("replicate-options.json")
         if "<" not in each["name"] and option_key(each["name"]) not in mappings
     }
     return {**found, **dict.fromkeys((*PREFIXES, "columns"), dict)}
@@ -75,7 +71,28 @@ def merged_entries(
     return {**{k: v for k, v in weak.items() if entry_key(name, k) not in again}, **strong}
 
 
-def column_options(columns: Mapping[str, object]) -> dict[str, str]:
+def with_prefixes(name: str, value: object) -> Mapping[str, object]:
+    """Return Scala's options for an argument: one for each entry, if it is a mapping.
+
+    Raises
+    ------
+    TypeError
+        If the argument takes no mapping, or not this one.
+    """
+    if name == "columns" and isinstance(value, Mapping):
+        return _column_options(value)
+    if not isinstance(value, Mapping) and (name not in OF_TABLES or value is None):
+        return {name: value}
+    prefix = PREFIXES.get(name)
+    if prefix is None:
+        raise TypeError(f"The option '{name}' takes no mapping.")
+    return {
+        prefix[:-1] if name in OF_TABLES and key == "*" else f"{prefix}{key}": entry
+        for key, entry in entries_of(value).items()
+    }
+
+
+def _column_options(columns: Mapping[str, object]) -> dict[str, str]:
     """Return Scala's options for the argument `columns`.
 
     Raises

@@ -87,11 +87,8 @@ def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:
         format=arguments.format,
         slot=arguments.slot,
     )
-    if arguments.all:
-        print("The job copies all tables again, within seconds or at its next start.")
-    for table in asked:
-        name = printable(table)
-        print(f"The job copies {name} again, within seconds or at its next start.")
+    for name in ["all tables"] if arguments.all else asked:
+        print(f"The job copies {printable(name)} again, within seconds or at its next start.")
 
 
 def _adopt(spark: SparkSession, arguments: argparse.Namespace) -> None:

@@ -9,16 +9,13 @@ from pathlib import Path
 # Log4j reads the file that this variable of the environment names, from its first line on.
 _VARIABLE = "LOG4J_CONFIGURATION_FILE"
 _FILE = Path(__file__).with_name("log4j2.properties")
-_LEVEL = re.compile(r"logger\.(?P<key>\w+)\.(?P<field>name|level) *= *(?P<value>\S+)")
+_LOGGER = re.compile(r"^logger\.(\w+)\.name = (\S+)\nlogger\.\1\.level = (\S+)$", re.MULTILINE)
 
 
 def logger_levels() -> dict[str, str]:
     """Return the level of each logger that the file names."""
-    fields: dict[str, dict[str, str]] = {}
-    for line in _FILE.read_text(encoding="utf-8").splitlines():
-        if found := _LEVEL.fullmatch(line):
-            fields.setdefault(found["key"], {})[found["field"]] = found["value"]
-    return {logger["name"]: logger["level"] for logger in fields.values()}
+    loggers = _LOGGER.finditer(_FILE.read_text(encoding="utf-8"))
+    return {logger[2]: logger[3] for logger in loggers}
 
 
 def use_logging_file(environment: MutableMapping[str, str], spark_home: str) -> None:

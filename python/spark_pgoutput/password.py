@@ -6,7 +6,6 @@ import argparse
 import getpass
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -90,16 +89,10 @@ def ask(user: str | None) -> str | None:
 class _Refused(argparse.Action):
     """Ends the command, and shows nothing of the argument's value."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object, **named: object) -> None:
         parser.error(
-            f"there is no {option_string}, because {SEEN_BY_ALL}. Give the password in the "
-            "variable PGPASSWORD"
+            f"there is no --password, because {SEEN_BY_ALL}. Give the password in the variable "
+            "PGPASSWORD"
         )
 
 

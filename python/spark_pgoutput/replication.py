@@ -10,20 +10,13 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput import config_file
-from spark_pgoutput.arguments import option_texts, text
+from spark_pgoutput.arguments import checked, option_texts
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import (
-    LISTS,
-    OF_TABLES,
-    PREFIXES,
-    column_options,
-    entries_of,
-    merged,
-)
+from spark_pgoutput.job_options import LISTS, merged, with_prefixes
 from spark_pgoutput.password import first_line, has_password
 from spark_pgoutput.registration import jobs_of
 
-_POLL_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 def replicate(
@@ -165,25 +158,12 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
     As with libpq, the password comes from PGPASSWORD if neither an option nor the URL has it.
     """
     found: dict[str, str] = {}
-    entries: dict[str, Any]
     for name, value in options.items():
-        if name == "columns" and isinstance(value, Mapping):
-            entries = column_options(value)
-        elif isinstance(value, Mapping) or (name in OF_TABLES and value is not None):
-            prefix = PREFIXES.get(name)
-            if prefix is None:
-                raise TypeError(f"The option '{name}' takes no mapping.")
-            entries = {
-                prefix[:-1] if name in OF_TABLES and key == "*" else f"{prefix}{key}": entry
-                for key, entry in entries_of(value).items()
-            }
-        else:
-            entries = {name: value}
-        entries = {
-            key: ",".join(text(name, "a list of texts", each) for each in entry)
+        entries: dict[str, Any] = {
+            key: ",".join(checked(name, "a list of texts", each, str) for each in entry)
             if isinstance(entry, (list, tuple)) and (key == name or name in LISTS)
             else entry
-            for key, entry in entries.items()
+            for key, entry in with_prefixes(name, value).items()
         }
         found.update(option_texts(entries))
     is_given = "password" in found or has_password(found.get("url", ""))
@@ -233,7 +213,7 @@ class Replication:
         """
         left = timeout
         while left is None or left > 0:
-            step = _POLL_SECONDS if left is None else min(left, _POLL_SECONDS)
+            step = POLL_SECONDS if left is None else min(left, POLL_SECONDS)
             if self._job.awaitTermination(int(step * 1000)):  # short, so that Ctrl+C works
                 return True
             left = None if left is None else left - step

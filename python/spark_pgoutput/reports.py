@@ -107,17 +107,16 @@ def verification_text(tables: Sequence[Row]) -> str:
         if row.reason:
             lines += _indented(row.reason)
         lines += [f"  {key.kind}: {key.key}" for key in row["keys"] or ()]
-    for lsn in sorted({row.lsn for row in tables}):
-        lines.append(f"Both sides have the transactions below {lsn}.")
+    lsns = sorted({row.lsn for row in tables})
+    lines += [f"Both sides have the transactions below {lsn}." for lsn in lsns]
     return "\n".join(map(printable, lines))
 
 
 def _tries(row: Row) -> str:
+    when = "at its next start, and when the table or its rights change"
     if row.next_try:
-        again = f"The job tries again at {_clock(row.next_try)}."
-    else:
-        again = "The job tries again at its next start, and when the table or its rights change."
-    return f"Since {_clock(row.since)}. {again}"
+        when = f"at {_clock(row.next_try)}"
+    return f"Since {_clock(row.since)}. The job tries again {when}."
 
 
 def _files(row: Row) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from spark_pgoutput.arguments import Options, wrong_type
+from spark_pgoutput.arguments import Options, checked
 from spark_pgoutput.functions import pgoutput_schema
-from spark_pgoutput.jar import jar_path
+from spark_pgoutput.jar import jar_json
 
 _EXPECTED = "the field 'relation' of a collected row of pgoutput_decode's struct"
 
@@ -32,8 +29,7 @@ def message_schema() -> StructType:
     >>> message_schema()["lsn"].dataType
     LongType()
     """
-    with zipfile.ZipFile(jar_path()) as jar:
-        return StructType.fromJson(json.loads(jar.read("io/sparkpgoutput/message-schema.json")))
+    return StructType.fromJson(jar_json("message-schema.json"))
 
 
 def schema_of(relation_row: Row, options: Options | None = None) -> StructType:
@@ -72,34 +68,28 @@ def schema_of(relation_row: Row, options: Options | None = None) -> StructType:
     >>> schema_of(row.relation)["id"].dataType
     LongType()
     """
-    _check(relation_row)
-    relation = StructType([_relation_field()])
-    frame = SparkSession.active().createDataFrame([(relation_row,)], relation)
+    relation = message_schema()["relation"].dataType
+    assert isinstance(relation, StructType)
+    _check(relation_row, relation.names)
+    message = StructType([StructField("relation", relation)])
+    frame = SparkSession.active().createDataFrame([(relation_row,)], message)
     (row,) = frame.select(pgoutput_schema("relation", options)).collect()
     schema = StructType.fromDDL(row[0])
     assert isinstance(schema, StructType)
     return schema
 
 
-def _relation_field() -> StructField:
-    return StructField("relation", message_schema()["relation"].dataType)
-
-
-def _check(row: Row) -> None:
+def _check(row: Row, names: list[str]) -> None:
     if row is None:
         raise ValueError(
             f"The argument 'relation_row' is None. It must be {_EXPECTED}. Only Relation messages "
             "have it: filter the messages on type = 'RELATION'."
         )
-    if not isinstance(row, Row):
-        raise wrong_type("relation_row", _EXPECTED, row)
-    fields = row.asDict()
-    relation = _relation_field().dataType
-    assert isinstance(relation, StructType)
-    if list(fields) != relation.names:
+    fields = checked("relation_row", _EXPECTED, row, Row).asDict()
+    if list(fields) != names:
         raise ValueError(
             f"The argument 'relation_row' must be {_EXPECTED}, with the fields "
-            f"{', '.join(relation.names)}. This Row has the fields {', '.join(fields)}."
+            f"{', '.join(names)}. This Row has the fields {', '.join(fields)}."
         )
     if fields["columns"] is None:
         raise ValueError("The columns of the argument 'relation_row' are None.")

@@ -11,9 +11,8 @@ _ENTRY = re.compile(r"\s*(?P<key>[^\s=:#!]+)(?:\s*[=:]\s*|\s+)(?P<value>.*?)\s*$
 
 def spark_home() -> str:
     """Return the folder of Spark: SPARK_HOME, or that of PySpark."""
-    home = os.environ.get("SPARK_HOME")
-    if home is not None:
-        return home
+    if "SPARK_HOME" in os.environ:
+        return os.environ["SPARK_HOME"]
     # Not at the top: `spark-pgoutput jar-path` runs without PySpark.
     from pyspark.find_spark_home import _find_spark_home
 

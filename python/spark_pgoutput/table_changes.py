@@ -9,12 +9,11 @@ from pyspark.sql.types import StructType
 
 from spark_pgoutput.arguments import (
     Options,
+    checked,
     column_name,
     option_texts,
     schema_text,
     table_names,
-    text,
-    wrong_type,
 )
 from spark_pgoutput.registration import require_functions
 
@@ -130,7 +129,7 @@ def changes(
                 "The argument 'table' cannot be combined with 'schema' or 'tables': it names the "
                 "only table and finds its schema."
             )
-        text("table", "the name of a table", table)
+        checked("table", "the name of a table", table, str)
         merge = given.get("schemaevolution", "").lower() == "merge"
         if merge:
             del given["schemaevolution"]  # the merged schema takes the columns of all layouts
@@ -209,24 +208,22 @@ def open_transactions(
 
 def _checked(options: Options | None) -> dict[str, str]:
     """Return the options with their names in lower case, without those that are arguments."""
-    checked: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name, value in option_texts(options).items():
         known = name.lower()
         if known in _ARGUMENTS:
             raise ValueError(
                 f"'{known}' is not an option in Python. Pass it as the argument {known}."
             )
-        if known in checked:
+        if known in found:
             raise ValueError(f"The option '{known}' is given twice.")
-        checked[known] = value
-    return checked
+        found[known] = value
+    return found
 
 
 def _columns(df: DataFrame, order_by: str, data: str, source: str | None) -> dict[str, str]:
     """Check the DataFrame and the names of its columns, and return the names that are options."""
-    if not isinstance(df, DataFrame):
-        raise wrong_type("df", "a DataFrame of messages", df)
-    require_functions(df.sparkSession)
+    require_functions(checked("df", "a DataFrame of messages", df, DataFrame).sparkSession)
     column_name("order_by", order_by)
     named = {"data": column_name("data", data)}
     if source is not None:

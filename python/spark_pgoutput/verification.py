@@ -9,11 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_pgoutput.arguments import flag, path_text, table_names, wrong_type
+from spark_pgoutput.arguments import checked, path_text, table_names, wrong_type
 from spark_pgoutput.registration import jobs_of
-from spark_pgoutput.replication import Replication, job_options
-
-_POLL_SECONDS = 1.0
+from spark_pgoutput.replication import POLL_SECONDS, Replication, job_options
 
 
 def verify(
@@ -72,7 +70,7 @@ def verify(
     say = tell or (lambda text: None)
     if timeout is not None and not (isinstance(timeout, (int, float)) and timeout >= 0):
         raise wrong_type("timeout", "a number of seconds", timeout)
-    if flag("once", once):
+    if checked("once", "a bool", once, bool):
         if timeout is not None:
             raise TypeError("The timeout goes with a job that runs, and not with once=True.")
         given = job_options(spark, {**options, "checkpoint": checkpoint, "once": True})
@@ -84,13 +82,13 @@ def verify(
     if options:
         raise TypeError(f"The options {', '.join(sorted(options))} go with once=True.")
     asked = command.ask(spark._jsparkSession, path_text(checkpoint), wanted)
-    return _answer(spark, asked, timeout, say)
+    return DataFrame(_answer(asked, timeout, say), spark)
 
 
 def _verified(job: Replication, say: Callable[[str], object]) -> DataFrame:
     ended = False
     while not ended:
-        ended = job.awaitTermination(_POLL_SECONDS)
+        ended = job.awaitTermination(POLL_SECONDS)
         for line in job.report():
             say(line)
     found = job.verified()
@@ -99,23 +97,18 @@ def _verified(job: Replication, say: Callable[[str], object]) -> DataFrame:
     return found
 
 
-def _answer(
-    spark: SparkSession,
-    asked: Any,  # noqa: ANN401
-    timeout: float | None,
-    say: Callable[[str], object],
-) -> DataFrame:
+def _answer(asked: Any, timeout: float | None, say: Callable[[str], object]) -> Any:  # noqa: ANN401
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         for text in asked.poll():
             say(text)
         found = asked.result()
         if found is not None:
-            return DataFrame(found, spark)
+            return found
         if end is not None and time.monotonic() >= end:
             raise TimeoutError(
                 f"No job has answered in {timeout:g} s. The job answers while it runs, "
                 "or at its next start. To run a job for the verification "
                 "only, use --once (in Python, once=True)."
             )
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)

@@ -63,8 +63,7 @@ _NO_DELTA = """\
 The demo ends here, because Delta does not run on Spark {this}. On Spark {newest}, the
 demo also copies the tables into Delta, and keeps them equal."""
 
-_AGAIN = """\
-# Start the same stream again. It goes on where it stopped."""
+_AGAIN = "# Start the same stream again. It goes on where it stopped."
 
 
 def demonstrate_own_server(limit: int) -> None:
@@ -77,8 +76,7 @@ def demonstrate_own_server(limit: int) -> None:
         slot = DemoSlot(
             server.jdbc_url, workload.SLOT, [workload.PUBLICATION], server.user, server.password
         )
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
-        spark = _start_spark(stack, folder, writes_delta=has_delta())
+        spark, folder = _start_spark(stack, writes_delta=has_delta())
         _show_messages(spark, slot, limit, folder)
         _show_stream(spark, slot, server, folder)
         if has_delta():
@@ -96,8 +94,7 @@ def demonstrate_server(
     if password is None:
         password = ask(user)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
-        spark = _start_spark(stack, folder, writes_delta=False)
+        spark, folder = _start_spark(stack, writes_delta=False)
         if _show_messages(spark, DemoSlot(url, slot, publications, user, password), limit, folder):
             console.rule("Changes of tables")
             report.print_code(report.COMMITTED)
@@ -106,10 +103,12 @@ def demonstrate_server(
     console.print("The slot is as it was.")
 
 
-def _start_spark(stack: ExitStack, folder: Path, *, writes_delta: bool) -> SparkSession:
+def _start_spark(stack: ExitStack, *, writes_delta: bool) -> tuple[SparkSession, Path]:
+    """Start Spark, and make a folder for its data."""
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
     with _step("Starting Spark", "Spark is running"):
         session = spark_session(folder / "spark.log", writes_delta=writes_delta)
-        return stack.enter_context(session)
+        return stack.enter_context(session), folder
 
 
 def _show_messages(spark: SparkSession, slot: DemoSlot, limit: int, folder: Path) -> bool:
@@ -194,20 +193,18 @@ def _compare(spark: SparkSession, server: PostgresServer, name: str) -> None:
 def _show_lake(spark: SparkSession, server: PostgresServer, folder: Path) -> None:
     """Keep the tables equal in Delta by a job that is killed and started again."""
     console.rule("Tables in Delta, kept equal by one command")
-    job = lake.DemoJob(server, workload.PUBLICATION, folder)
     report.print_code(_REPLICATE.format(packages=delta_package()), "bash")
     console.print()
-    for line in job.run(kill_at=lambda line: line.startswith(lake.COPIED)):
+    for line in lake.run(server, folder, kill_at=lambda line: line.startswith(lake.COPIED)):
         console.print(line, soft_wrap=True)
     console.print("The demo has killed the job with SIGKILL.", style="yellow")
     console.rule("In PostgreSQL: more changes")
     _run(workload.LAKE_CHANGES, server)
     console.rule("The same command again")
-    for line in job.run():
+    for line in lake.run(server, folder):
         console.print(line, soft_wrap=True)
-    view = report.LAKE.format(lake=job.tables)
     report.print_code(report.LAKE.format(lake="lake"))
-    spark.sql(view)
+    spark.sql(report.LAKE.format(lake=folder / lake.TABLES))
     _compare(spark, server, "lake")
 
 

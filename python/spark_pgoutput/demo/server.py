@@ -213,5 +213,4 @@ def _reachable_binaries(binaries: Path, folder: Path, account: pwd.struct_passwd
 def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind((PostgresServer.host, 0))
-        port: int = listener.getsockname()[1]
-        return port
+        return int(listener.getsockname()[1])

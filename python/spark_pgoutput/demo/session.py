@@ -53,13 +53,9 @@ def spark_session(log: Path, *, writes_delta: bool) -> Iterator[SparkSession]:
     logging.basicConfig(filename=log)
     prefer_classic(os.environ)
     delta = {"spark.jars.packages": delta_package(), **DELTA_SETTINGS} if writes_delta else {}
-    builder = (
-        SparkSession.builder.appName("spark-pgoutput demo")
-        .master("local[*]")
-        .config("spark.driver.host", "localhost")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config(map={**SETTINGS, **delta})
-    )
+    local = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = SparkSession.builder.appName("spark-pgoutput demo").master("local[*]")
+    builder = builder.config(map={**SETTINGS, **local, **delta})
     with _processes_ended():
         try:
             with _standard_error_to(log):

@@ -26,29 +26,20 @@ class DemoSlot:
     @property
     def options(self) -> dict[str, str]:
         """The options of the source `pgoutput`."""
-        options = {
-            "url": self.url,
-            "user": self.user,
-            "password": self.password,
-            "slot": self.name,
-            "publication": ",".join(_quoted(name) for name in self.publications),
-        }
+        publication = ",".join(_quoted(name) for name in self.publications)
+        account = {"user": self.user, "password": self.password}
+        options = {"url": self.url, **account, "slot": self.name, "publication": publication}
         return {name: value for name, value in options.items() if value is not None}
 
     def read_messages(self, spark: SparkSession) -> DataFrame:
         """Return the messages that the slot holds now. The slot stays as it is."""
-        return (
-            spark.read.format("pgoutput").options(**self.options).option("output", "messages")
-        ).load()
+        return spark.read.format("pgoutput").options(**self.options, output="messages").load()
 
     def copy_changes(self, spark: SparkSession, folder: str, checkpoint: str) -> StreamingQuery:
         """Start a stream that appends all changes up to now to a folder, and wait for its end."""
         changes = spark.readStream.format("pgoutput").options(**self.options).load()
-        query = (
-            changes.writeStream.option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start(folder)
-        )
+        writer = changes.writeStream.option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start(folder)
         query.awaitTermination()
         return query
 
