@@ -28,7 +28,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       val server = Server.of(connection)
       // The driver notes a new timeline before it plans a batch. If the server is promoted during a batch, a batch that
       // ends above the switch would be committed without a note of the timeline from which its end comes.
-      SlotChecks.timeline(
+      val timelines = SlotChecks.timeline(
         connection,
         server,
         read.identity.timelines,
@@ -42,7 +42,8 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       checkSlot(server)
       val interval = ReplicationProtocol.statusInterval(sql)
       val session = new SlotSession(settings, connection, copy, name(settings), interval).start()
-      new KeptSession(session, read.output.rows(), read, read.start)
+      val begun = read.copy(identity = read.identity.copy(timelines = timelines))
+      new KeptSession(session, read.output.rows(), begun, read.start)
     }
   }
 

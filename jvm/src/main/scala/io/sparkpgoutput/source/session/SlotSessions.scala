@@ -118,6 +118,7 @@ object SlotSessions {
  * A session, and what makes rows of its messages. The server sends a Relation message for each table once a
  * session, so the two stay together.
  *
+ * @param read the batch at whose start the session began, with the timelines that the session reads
  * @param position the end of the last batch, where the session continues
  */
 final class KeptSession(
@@ -127,10 +128,13 @@ final class KeptSession(
     var position: Long
 ) extends AutoCloseable {
 
-  /** Returns whether the session can continue with a batch. */
+  /**
+   * Returns whether the session can continue with a batch. A batch of other timelines was planned on another server,
+   * whose changes the session would not have.
+   */
   def continues(next: BatchRead): Boolean =
     session.isOpen && position == next.start && read.settings == next.settings &&
-      read.output.schema == next.output.schema
+      read.identity.timelines == next.identity.timelines && read.output.schema == next.output.schema
 
   override def close(): Unit = session.close()
 }

@@ -47,8 +47,8 @@ import io.sparkpgoutput.source.slot._
  * '''One session serves many batches.''' A new session makes the server decode its WAL again, from the oldest
  * transaction that was open at the confirmed LSN. So [[io.sparkpgoutput.source.session.SlotSession]] stays open
  * on its executor, parked between two batches. The task reports its executor, the driver prefers it for the
- * next batch, and the task continues if the position of the session is exactly the start of the batch.
- * Otherwise it starts a new session there.
+ * next batch, and the task continues if the position of the session is exactly the start of the batch, and the
+ * session reads the timeline that the driver has accepted. Otherwise it starts a new session there.
  *
  * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. So the source
  * confirms only an LSN below which Spark has committed all. Spark gives it such an LSN in two calls. `commit(end)`

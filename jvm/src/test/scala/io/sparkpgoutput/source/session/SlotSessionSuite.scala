@@ -11,6 +11,8 @@ import org.postgresql.copy.CopyDual
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.source.connection._
+import io.sparkpgoutput.source.output.SlotOutput
+import io.sparkpgoutput.source.slot.Slots
 
 class SlotSessionSuite extends AnyFunSuite {
 
@@ -47,6 +49,24 @@ class SlotSessionSuite extends AnyFunSuite {
       }
       assert(questions > 0)
     } finally session.close()
+  }
+
+  test("a session does not continue with a batch that was planned on another timeline") {
+    val address = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
+    val settings = SessionSettings(address, "id", "run", "shop", Nil, binary = false)
+    def read(timelines: Int*) =
+      BatchRead(settings, Slots.source.copy(timelines = timelines), 1, 2, 0, SlotOutput.Messages())
+    val session = new SlotSession(
+      settings,
+      new ReplicationConnection(stub[Connection]()),
+      stub[CopyDual](),
+      "test",
+      statusInterval = TimeUnit.HOURS.toNanos(1)
+    )
+    val kept = new KeptSession(session, null, read(1), 1)
+    assert(kept.continues(read(1)))
+    assert(!kept.continues(read(1, 2))) // the driver has accepted a promoted server
+    kept.close()
   }
 
   test("a task that is done after the end of its query keeps no session") {
