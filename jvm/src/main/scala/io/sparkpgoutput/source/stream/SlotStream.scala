@@ -133,9 +133,10 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     val isDue = target.nonEmpty || pace.isDue(hadRows = last.end == begin && last.rows > 0)
     if (!isDue) from
     else {
+      val asked = System.nanoTime() // the round trips to the server are part of the interval
       val now = askServer(begin)
       val end = Lsn.max(begin, Lsn.min(available(now, begin), limited(begin, limit)))
-      pace.asked(isBehind = Lsn.isBelow(end, now.flushLsn) && end != begin)
+      pace.asked(asked, isBehind = Lsn.isBelow(end, now.flushLsn) && end != begin)
       SlotOffset(end)
     }
   }
@@ -261,9 +262,13 @@ final class FlushedEnd {
  *
  * Spark asks for a batch every 10 ms until there is one, so "soon" is not at once: a batch with rows can be the last
  * one for hours.
+ *
+ * A trigger can be as long as the interval, and comes some milliseconds earlier or later than the interval is over. So
+ * the interval ends a little earlier, or such a trigger would ask only every second time.
  */
 final class BatchPace(idleInterval: Duration) {
   final private val Soon = TimeUnit.MILLISECONDS.toNanos(100)
+  final private val MostJitter = TimeUnit.MILLISECONDS.toNanos(50)
   private var lastQuestion: Option[Long] = None
   private var isBehind = false
 
@@ -271,16 +276,19 @@ final class BatchPace(idleInterval: Duration) {
   def isDue(hadRows: Boolean): Boolean = isBehind ||
     lastQuestion.forall(System.nanoTime() - _ >= interval(hadRows))
 
-  private def interval(hadRows: Boolean): Long =
-    if (hadRows) idleInterval.toNanos.min(Soon) else idleInterval.toNanos
+  private def interval(hadRows: Boolean): Long = {
+    val interval = if (hadRows) idleInterval.toNanos.min(Soon) else idleInterval.toNanos
+    interval - (interval / 10).min(MostJitter)
+  }
 
   /**
    * The server was asked.
    *
+   * @param at when the question began, as `System.nanoTime()`
    * @param isBehind true if the batch is at its limit, and there is more to read
    */
-  def asked(isBehind: Boolean): Unit = {
-    lastQuestion = Some(System.nanoTime())
+  def asked(at: Long, isBehind: Boolean): Unit = {
+    lastQuestion = Some(at)
     this.isBehind = isBehind
   }
 }

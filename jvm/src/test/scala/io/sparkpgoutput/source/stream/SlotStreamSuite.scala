@@ -60,7 +60,7 @@ class BatchPaceSuite extends AnyFunSuite {
   test("the next batch is due after the interval, or soon after a batch with rows") {
     val pace = new BatchPace(long)
     assert(pace.isDue(hadRows = true))
-    pace.asked(isBehind = false)
+    pace.asked(System.nanoTime(), isBehind = false)
     assert(!pace.isDue(hadRows = true)) // Spark asks again after 10 ms
     Thread.sleep(150)
     assert(!pace.isDue(hadRows = false))
@@ -69,21 +69,32 @@ class BatchPaceSuite extends AnyFunSuite {
 
   test("a batch with rows makes no interval longer") {
     val pace = new BatchPace(Duration.ZERO)
-    pace.asked(isBehind = false)
+    pace.asked(System.nanoTime(), isBehind = false)
     assert(pace.isDue(hadRows = true))
   }
 
   test("after a batch that reaches the limit of bytes, the next one is due at once") {
     val pace = new BatchPace(long)
-    pace.asked(isBehind = true)
+    pace.asked(System.nanoTime(), isBehind = true)
     assert(pace.isDue(hadRows = false))
-    pace.asked(isBehind = false)
+    pace.asked(System.nanoTime(), isBehind = false)
+    assert(!pace.isDue(hadRows = false))
+  }
+
+  test("a batch is due at each trigger that is as long as the interval") {
+    val interval = Duration.ofHours(1)
+    val pace = new BatchPace(interval)
+    def asked(before: Duration) =
+      pace.asked(System.nanoTime() - before.toNanos, isBehind = false)
+    asked(interval.minusMillis(20)) // a trigger is not exactly on time
+    assert(pace.isDue(hadRows = false))
+    asked(interval.minusMillis(500))
     assert(!pace.isDue(hadRows = false))
   }
 
   test("a batch is due when the interval is over") {
     val pace = new BatchPace(Duration.ZERO)
-    pace.asked(isBehind = false)
+    pace.asked(System.nanoTime(), isBehind = false)
     assert(pace.isDue(hadRows = false))
   }
 }
