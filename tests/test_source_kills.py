@@ -19,9 +19,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from support.pooler import proxy
 from support.postgres_binaries import NEWEST, VERSIONS
 from support.replication import ReplicationSession
-from support.servers import Server
+from support.servers import Server, wait_until
 from support.slot_history import SLOT, prepare
-from support.slot_kills import KILLS, end_reading_walsender, end_walsender, walsender
+from support.slot_kills import (
+    KILLS,
+    end_reading_walsender,
+    end_walsender,
+    reading_walsender,
+    walsender,
+)
 from support.slot_points import POINTS, Progress, kill_at
 from support.slot_proof import SMALL_BATCHES, proven
 from support.slot_stream import SlotStream
@@ -148,6 +154,41 @@ def test_a_session_that_reads_something_else_is_an_error(
             query.awaitTermination()
         slow_query(spark, options, tmp_path).awaitTermination()
         assert written(spark, tmp_path) == expected
+
+
+def test_a_lost_session_that_the_server_still_serves_is_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Only the client hears of the end of the connection, and the server sets it no time limit."""
+    breaks, is_over = threading.Event(), threading.Event()
+
+    def answers(sent: bytes) -> bytes:
+        if breaks.is_set() and b"x" * 10 in sent:
+            breaks.clear()
+            raise ConnectionError
+        return sent
+
+    with (
+        Server(settings={"wal_sender_timeout": "0"}) as server,
+        proxy(server.port, answers=answers, gone=is_over.wait) as port,
+    ):
+        prepare(server)
+        rows = "SELECT 9, i, repeat('x', 1000) FROM generate_series(1, 60000) AS i"
+        server.execute(f"INSERT INTO journal {rows}")
+        options = SlotStream(tmp_path, server).options
+        expected = messages(spark, options)
+        through = options["url"].replace(f":{server.port}/", f":{port}/")
+        query = slow_query(spark, {**options, "url": through}, tmp_path)
+        try:
+            lost = reading_walsender(server)
+            breaks.set()
+            wait_until(lambda: walsender(server) != lost, timeout=60)
+            assert not breaks.is_set()
+            assert query.awaitTermination(60)
+            assert written(spark, tmp_path) == expected
+        finally:
+            is_over.set()
+            query.stop()
 
 
 def messages(spark: SparkSession, options: Mapping[str, str]) -> list[Row]:

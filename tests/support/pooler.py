@@ -38,6 +38,7 @@ def proxy(
     startup: Change = lambda sent: sent,
     then: Change = lambda sent: sent,
     answers: Change = lambda sent: sent,
+    gone: Callable[[], object] = lambda: None,
 ) -> Iterator[int]:
     """Give the port of a proxy that changes what a server and its clients send.
 
@@ -48,7 +49,10 @@ def proxy(
     startup, then : callable
         Change the parameters of a client's startup message, and each piece that it sends later.
     answers : callable
-        Changes each piece that the server sends.
+        Changes each piece that the server sends. If it raises an OSError, the client loses its
+        connection.
+    gone : callable
+        Runs before the server hears that a client is gone.
     """
 
     def serve(client: socket.socket) -> None:
@@ -57,7 +61,7 @@ def proxy(
             upstream.sendall(struct.pack(">ii", 8 + len(body), PROTOCOL_3) + body)
             back = threading.Thread(target=_copy, args=(upstream, client, answers))
             back.start()
-            _copy(client, upstream, then)
+            _copy(client, upstream, then, gone)
             back.join()
 
     with _listening(serve) as port:
@@ -85,10 +89,16 @@ def _end() -> bytes:
     raise ConnectionError
 
 
-def _copy(source: socket.socket, target: socket.socket, change: Change) -> None:
+def _copy(
+    source: socket.socket,
+    target: socket.socket,
+    change: Change,
+    ended: Callable[[], object] = lambda: None,
+) -> None:
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(change(data))
+    ended()
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
 

@@ -56,7 +56,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
     KilledTask.check()
     val started = SlotState.read(sql, settings.slot).flatMap(_.holder) match {
       case Some(holder) =>
-        if (SessionSettings.isOfSource(settings.id, holder.applicationName)) endIfParked(holder)
+        if (SessionSettings.isOfSource(settings.id, holder.applicationName)) endIfUnused(holder)
         else if (System.nanoTime() > deadline)
           throw holder.error(settings.slot)
         None
@@ -72,21 +72,22 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
 
   /** Returns None if the slot is in use, as it can be for 30 ms after its session has ended. */
   private def tryToStart(connection: ReplicationConnection): Option[CopyDual] =
-    try Some(connection.start(settings.slot, read.start, settings.pluginOptions))
-    catch { case error: SQLException if error.getSQLState == SqlState.ObjectInUse => None }
+    try {
+      SlotSessions.begins(settings.id, connection.pid)
+      Some(connection.start(settings.slot, read.start, settings.pluginOptions))
+    } catch { case error: SQLException if error.getSQLState == SqlState.ObjectInUse => None }
 
   /**
-   * Ends another session of this source, which is on another executor, unless a task reads from it.
-   * The server shows this only to a role with the rights of `pg_read_all_stats`. Without them, the
-   * first attempt of a task knows that the previous batch is done, and a later attempt waits until the
-   * earlier one ends.
+   * Ends another session of this source, unless a task of another executor reads from it. The server shows this only to a
+   * role with the rights of `pg_read_all_stats`. Without them, the first attempt of a task knows that the previous batch
+   * is done, and a later attempt waits until the earlier one ends.
    */
-  private def endIfParked(holder: SlotHolder): Unit = {
-    val isParked = holder.applyLsn match {
+  private def endIfUnused(holder: SlotHolder): Unit = {
+    def isParked = holder.applyLsn match {
       case Some(state) => state == SlotSession.Parked
       case None        => Option(TaskContext.get()).forall(_.attemptNumber() == 0)
     }
-    if (isParked) sql.terminate(holder.pid)
+    if (SlotSessions.isOver(settings.id, holder.pid) || isParked) sql.terminate(holder.pid)
     else if (System.nanoTime() > nextWarning) {
       logWarning(
         s"The slot ${settings.slot} is in use by an earlier attempt of this batch, the process " +

@@ -19,6 +19,13 @@ object SlotSessions {
   /** The attempts of tasks that read, by the UUID of their source. */
   private val busy = mutable.Map.empty[String, Long]
 
+  /**
+   * The walsenders of the last sessions that began here, with the UUIDs of their sources. An executor has one session
+   * of a source at a time. So when it begins another one, all earlier ones are closed or lost, also if the server still
+   * shows one as reading. It does so until `wal_sender_timeout` if it has not heard of the end of a connection.
+   */
+  private val walsenders = mutable.LinkedHashSet.empty[(String, Int)]
+
   /** The last starts of queries that have ended in this process. */
   private val endedRuns = mutable.LinkedHashSet.empty[String]
 
@@ -62,6 +69,15 @@ object SlotSessions {
     KilledTask.check()
     SessionStart.start(read, Patience)
   }
+
+  /** A session of a source begins. */
+  private[session] def begins(id: String, pid: Int): Unit = synchronized {
+    walsenders += id -> pid
+    if (walsenders.size > MostWalsenders) walsenders -= walsenders.head
+  }
+
+  /** Returns whether a process of the server was a session of this executor, if another one is about to begin. */
+  private[session] def isOver(id: String, pid: Int): Boolean = synchronized(walsenders(id -> pid))
 
   /** Keeps a session for the next batch, unless the query has ended. */
   def park(session: KeptSession): Unit = synchronized {
@@ -109,6 +125,7 @@ object SlotSessions {
 
   final private val WaitMillis = 100L
   final private val MostRuns = 1000
+  final private val MostWalsenders = 1000
 
   /** The time in nanoseconds that a source waits for its slot after its session was lost. */
   private val Patience = TimeUnit.SECONDS.toNanos(60)

@@ -80,8 +80,9 @@ import io.sparkpgoutput.source.slot._
  * keeps, and the beginning of the UUID of this start of the query. By the latter, a query that stops recognizes
  * and ends only its own sessions. Another session of the same source is parked or busy: the applied LSN in its
  * status updates says which, and `pg_stat_replication` shows it. A new session ends a parked one with
- * `pg_terminate_backend`, and waits for a busy one, which is another attempt of the same task. If anybody else
- * uses the slot, that is an error.
+ * `pg_terminate_backend`, and waits for a busy one, which is another attempt of the same task. It does not wait for an
+ * earlier session of its own executor: nothing reads from that one any more, even if the server has not noticed the end
+ * of its connection. If anybody else uses the slot, that is an error.
  *
  * @see [[https://www.postgresql.org/docs/current/protocol-replication.html]]
  */

@@ -69,6 +69,15 @@ class SlotSessionSuite extends AnyFunSuite {
     kept.close()
   }
 
+  test("the last sessions that an executor began for a source are known by their processes") {
+    SlotSessions.begins("source", 17)
+    assert(SlotSessions.isOver("source", 17))
+    assert(!SlotSessions.isOver("source", 18))
+    assert(!SlotSessions.isOver("other", 17))
+    (1 to 1000).foreach(SlotSessions.begins("other", _))
+    assert(!SlotSessions.isOver("source", 17)) // a long run keeps no more of them
+  }
+
   test("a task that is done after the end of its query keeps no session") {
     val address = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
     def kept(run: String) = {
