@@ -12,6 +12,7 @@ import org.apache.spark.internal.Logging
 
 import org.postgresql.copy.CopyDual
 
+import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection._
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState, WalEnd}
 
@@ -39,7 +40,8 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       checkSlot(server)
       val copy = startReplication(connection, System.nanoTime() + patience)
       // Nobody can move the slot from here on.
-      checkSlot(server)
+      val state = checkSlot(server)
+      missingWal(settings.slot, read.end, state.flushLsn).foreach(text => logWarning(text))
       val interval = ReplicationProtocol.statusInterval(sql)
       val session = new SlotSession(settings, connection, copy, name(settings), interval).start()
       val begun = read.copy(identity = read.identity.copy(timelines = timelines))
@@ -114,6 +116,17 @@ object SessionStart {
         new SessionStart(read, sql).start(patience)
       }
     }
+
+  /**
+   * Returns a warning if the WAL of a server ends below the end of a batch. The batch was planned on another server
+   * then, which had more WAL than the one that was promoted, and the session waits for the rest.
+   */
+  private[session] def missingWal(slot: String, end: Long, flushLsn: Long): Option[String] =
+    Option.when(Lsn.isBelow(flushLsn, end))(
+      s"The batch of the slot $slot ends at the LSN ${Lsn.format(end)}, but the WAL of the server ends at " +
+        s"${Lsn.format(flushLsn)}. The batch ends when the server has written up to its end. If " +
+        "nobody writes, SELECT pg_switch_wal() can help."
+    )
 
   private[session] def name(settings: SessionSettings) = s"spark-pgoutput slot ${settings.slot}"
 }

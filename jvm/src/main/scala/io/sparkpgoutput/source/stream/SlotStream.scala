@@ -5,6 +5,7 @@ import java.util
 import java.util.concurrent.TimeUnit
 import java.util.{Optional, UUID}
 
+import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
@@ -142,7 +143,9 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     }
   }
 
+  @tailrec
   private def askServer(begin: Long): SlotState = {
+    val connections = server.connections
     val slot = server.query(SlotState.read(_, options.slot))
     val found = SlotChecks.beforeReading(slot, start.server, start.source, begin)
     start.source.checkPublications(server.query(SlotChecks.publications(_, options.publications)))
@@ -150,11 +153,20 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     warnings.update(found)
     // If the connection broke in this time, the answers may come from another server.
     start.check(begin)
-    found
+    // The WAL of the other server can end below the one that was reported.
+    if (server.connections == connections) found else askServer(begin)
   }
 
   private def available(state: SlotState, begin: Long): Long =
-    target.getOrElse(flushedEnd.of(begin, state.flushLsn, start.server.walBlockSize))
+    if (target.isEmpty) flushedEnd.of(begin, state.flushLsn, start.server.walBlockSize)
+    else reachable(state)
+
+  /**
+   * The end of the WAL, or of what the trigger availableNow asks for. A server that was promoted since then can end
+   * below the latter. It has all that is left of it.
+   */
+  private def reachable(state: SlotState): Long =
+    target.fold(state.flushLsn)(Lsn.min(_, state.flushLsn))
 
   private def limited(begin: Long, limit: ReadLimit): Long = limit match {
     case _: ReadAllAvailable => -1L // the greatest LSN
@@ -188,7 +200,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   private def secondsBehind(state: SlotState, position: Long): Option[String] = {
     val newest = Option(reports.last.lastCommit).filter(_ != 0).map(microsToInstant)
-    val isBehind = Lsn.isBelow(position, target.getOrElse(state.flushLsn))
+    val isBehind = Lsn.isBelow(position, reachable(state))
     SlotHealth.secondsBehind(isBehind, newest).map(seconds => f"$seconds%.3f")
   }
 
