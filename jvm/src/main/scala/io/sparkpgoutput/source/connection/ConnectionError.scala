@@ -122,7 +122,7 @@ private[sparkpgoutput] object ConnectionError {
     case InvalidAuthorization => "Check the role, and the lines of pg_hba.conf for it."
     case InvalidCatalogName   => "Check the name of the database in the URL."
     case TooManyConnections =>
-      "A query needs one connection for replication and two others. Check max_connections, " +
+      "A query needs two connections for replication and two others. Check max_connections, " +
         "max_wal_senders and the role's connection limit."
     case InvalidParameterValue => "Correct the parameter in the URL."
     case CannotConnectNow      => "Start the query again when the server accepts connections."

@@ -3,6 +3,7 @@ package io.sparkpgoutput.source.session
 import java.sql.SQLException
 import java.util.UUID
 import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.annotation.tailrec
 import scala.util.Using
@@ -87,7 +88,9 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   private def endIfUnused(holder: SlotHolder): Unit = {
     def isParked = holder.applyLsn match {
       case Some(state) => state == SlotSession.Parked
-      case None        => Option(TaskContext.get()).forall(_.attemptNumber() == 0)
+      case None =>
+        warnOfHiddenState()
+        Option(TaskContext.get()).forall(_.attemptNumber() == 0)
     }
     if (SlotSessions.isOver(settings.id, holder.pid) || isParked) sql.terminate(holder.pid)
     else if (System.nanoTime() > nextWarning) {
@@ -98,9 +101,22 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       nextWarning = System.nanoTime() + WarningInterval
     }
   }
+
+  /** Warns once if the role cannot see the state of sessions. A role that can sees none before the first status update. */
+  private def warnOfHiddenState(): Unit =
+    if (!hasWarned.get && !seesStates && hasWarned.compareAndSet(false, true))
+      logWarning(
+        "The role cannot see whether a task reads from the session that has the slot " +
+          s"${settings.slot}. Tasks that read a batch at the same time end each other's sessions, and " +
+          "a second attempt of a task can wait for 10 minutes. Grant pg_read_all_stats to the role."
+      )
+
+  private def seesStates =
+    sql.query("SELECT pg_has_role('pg_read_all_stats', 'USAGE')")(_.getBoolean(1)).head
 }
 
 object SessionStart {
+  private val hasWarned = new AtomicBoolean
   final private val PauseMillis = 20L
   private val WarningInterval = TimeUnit.SECONDS.toNanos(10)
 
