@@ -28,14 +28,18 @@ object FilterDecodes {
     column.exists(_.isInstanceOf[DecodeMessage]) &&
       condition.references.contains(column.toAttribute)
 
+  /**
+   * Marks the decodes of a column. Only a decode that is the column itself may drop messages. The condition says
+   * nothing about the messages of a decode that another expression takes, such as the arguments of a decode.
+   */
   private def mark(column: NamedExpression, condition: Expression): NamedExpression = {
-    val kept = column match {
-      case Alias(decode: DecodeMessage, _) => keptBy(condition, column.toAttribute, decode.filter)
-      case _                               => MessageFilter.all
+    val shared = column.transform { case decode: DecodeMessage => decode.copy(shared = true) }
+    shared match {
+      case Alias(decode: DecodeMessage, _) =>
+        val kept = keptBy(condition, column.toAttribute, decode.filter)
+        shared.withNewChildren(Seq(decode.copy(filter = kept))).asInstanceOf[NamedExpression]
+      case other => other.asInstanceOf[NamedExpression]
     }
-    column
-      .transform { case decode: DecodeMessage => decode.copy(filter = kept, shared = true) }
-      .asInstanceOf[NamedExpression]
   }
 
   /** The messages that the condition keeps, of those that the decode keeps already. */
