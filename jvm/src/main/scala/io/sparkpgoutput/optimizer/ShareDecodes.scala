@@ -65,7 +65,7 @@ final private class ShareDecodes extends PredicateHelper {
     if (shared.output == plan.output) shared else Project(plan.output, shared)
 
   /**
-   * The plan, with the same output and maybe more columns after it.
+   * The plan, with the same output and maybe more columns after it or in it.
    *
    * @param above the decodes in the operators above that take columns from here
    */
@@ -73,10 +73,24 @@ final private class ShareDecodes extends PredicateHelper {
     if (!TransparentOperators.contains(plan)) plan.mapChildren(shareAll)
     else {
       val wanted = above ++ decodesIn(plan.expressions).map(_.canonicalized)
-      val operator = reuse(plan.mapChildren(share(_, wanted)))
+      val operator = reuse(withChildren(plan, plan.children.map(share(_, wanted))))
       register(operator)
       val moved = worthMoving(operator, above).foldLeft(operator)(moveBelow)
       passOn(reuse(moved), above)
+    }
+
+  /**
+   * The operator over children that have more columns. A generator names the columns that it drops by their
+   * positions, which are others if the child of a join or a window has one more column.
+   */
+  private def withChildren(plan: LogicalPlan, children: Seq[LogicalPlan]): LogicalPlan =
+    (plan, plan.withNewChildren(children)) match {
+      case (before: Generate, after: Generate) if after ne before =>
+        val dropped = AttributeSet(before.unrequiredChildIndex.map(before.child.output))
+        after.copy(unrequiredChildIndex =
+          after.child.output.indices.filter(place => dropped.contains(after.child.output(place)))
+        )
+      case (_, after) => after
     }
 
   /** Remembers the columns that a projection makes of decodes. */
