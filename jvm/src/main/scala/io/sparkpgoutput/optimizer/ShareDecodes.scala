@@ -3,7 +3,7 @@ package io.sparkpgoutput.optimizer
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, AggregateFunction}
 import org.apache.spark.sql.catalyst.plans.logical._
 
 import io.sparkpgoutput.decode.sql.DecodeMessage
@@ -31,11 +31,38 @@ object ShareDecodes extends PredicateHelper {
     case And(left, _)                  => evaluatedIn(left)
     case Or(left, _)                   => evaluatedIn(left)
     case In(value, _)                  => evaluatedIn(value)
-    case function: HigherOrderFunction => function.arguments.flatMap(evaluatedIn)
+    case Elt(inputs, _)                => inputs.take(1).flatMap(evaluatedIn)
+    case function: HigherOrderFunction => evaluatedInOrder(function.arguments)
     case function: AggregateExpression if function.filter.isDefined =>
       function.filter.toSeq.flatMap(evaluatedIn)
     case _: TryEval | _: PlanExpression[_] => Nil
-    case other                             => other.children.flatMap(evaluatedIn)
+    case _: DivModLike | _: Pmod =>
+      evaluatedInRightFirst(expression.children.head, expression.children.last)
+    case StringLocate(part, text, start)          => evaluatedInOrder(Seq(start, part, text))
+    case other if evaluatesEveryChild(expression) => other.children.flatMap(evaluatedIn)
+    case other                                    => evaluatedInOrder(other.children)
+  }
+
+  /** Most expressions evaluate their children in order, until one is NULL. */
+  private def evaluatedInOrder(children: Seq[Expression]): Seq[DecodeMessage] = {
+    val (notNull, others) = children.span(!_.nullable)
+    (notNull ++ others.take(1)).flatMap(evaluatedIn)
+  }
+
+  /** A division evaluates the right side first, and the left one unless the right one is NULL or 0. */
+  private def evaluatedInRightFirst(left: Expression, right: Expression): Seq[DecodeMessage] = {
+    val needsLeft = right match {
+      case Literal(value, dataType) => value != null && value != Literal.default(dataType).value
+      case _                        => false
+    }
+    evaluatedIn(right) ++ (if (needsLeft) evaluatedIn(left) else Nil)
+  }
+
+  private def evaluatesEveryChild(expression: Expression): Boolean = expression match {
+    case _: EqualNullSafe | _: CreateNamedStruct | _: CreateArray | _: CreateMap => true
+    case _: Greatest | _: Least | _: HashExpression[_]                           => true
+    case _: UserDefinedExpression | _: AggregateFunction                         => true
+    case _                                                                       => false
   }
 
   /** The sides of the equalities of an equi-join. */
