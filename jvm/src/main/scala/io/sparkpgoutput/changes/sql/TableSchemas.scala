@@ -105,6 +105,7 @@ object TableSchemas {
       .reduce(_ union _)
       .where(position.isNotNull && substring(message, 1, 1).isin("R".getBytes, "Y".getBytes))
       .withColumn("d", call_function("try_pgoutput_decode", message, lit(null), encoding))
+      .where(col("d").isNotNull)
       .select(position, source, col("d.relation"), col("d.pg_type"))
       .where(options.tables.fold(lit(true))(_.map(isTable).fold(col("pg_type").isNotNull)(_ || _)))
       .groupBy(members.take(3).map(col): _*)
