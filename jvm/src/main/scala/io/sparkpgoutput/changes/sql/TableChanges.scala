@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes.sql
 
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.types.{DataType, NullType}
 
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeSchema}
@@ -32,7 +32,7 @@ case class TableChanges(
   ): TableChanges = copy(columns = columns, sourceId = sourceId)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
-    copy(children = children)
+    copy(children = withSameSources(children))
 
   /** Keeps only the columns that are used. */
   def withColumns(used: AttributeSet): TableChanges =
@@ -68,7 +68,7 @@ case class OpenTransactions(
   ): LogicalPlan = copy(columns = columns, sourceId = sourceId)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
-    copy(children = children)
+    copy(children = withSameSources(children))
 }
 
 /** A logical operator that turns messages into rows with columns of its own. */
@@ -86,6 +86,22 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
   /** The source is the last column. A child that is not resolved has no type. The analyzer reports it later. */
   private def sourceType: DataType =
     if (children.head.resolved) children.head.output.last.dataType else NullType
+
+  /**
+   * Casts the sources of the earlier messages to the type of the others. The sources are compared, and the
+   * operator reads both with one type. The cast cannot give NULL, because NULL is a source too.
+   */
+  final protected def withSameSources(children: Seq[LogicalPlan]): Seq[LogicalPlan] =
+    children match {
+      case Seq(messages, earlier) if options.source.isDefined && children.forall(_.resolved) =>
+        val (wanted, found) = (messages.output.last, earlier.output.last)
+        if (wanted.dataType == found.dataType) children
+        else {
+          val cast = Cast(found, wanted.dataType, ansiEnabled = true)
+          Seq(messages, Project(earlier.output.init :+ Alias(cast, found.name)(), earlier))
+        }
+      case other => other
+    }
 
   final protected def source: Option[Attribute] =
     sourceId.map(AttributeReference(ChangeSchema.Source, sourceType)(_))

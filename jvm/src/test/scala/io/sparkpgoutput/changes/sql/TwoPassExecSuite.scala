@@ -1,7 +1,7 @@
 package io.sparkpgoutput.changes.sql
 
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 import io.sparkpgoutput.changes.StreamMessages._
 import io.sparkpgoutput.{LoggedTexts, SparkSessionTests}
@@ -43,6 +43,50 @@ class TwoPassExecSuite extends SparkSessionTests {
   test("a read with a commit above `after`, or without `after`, logs nothing") {
     assert(warnings(changes(messages, "after" -> "109")).isEmpty)
     assert(warnings(changes(Nil)).isEmpty)
+  }
+
+  /** The changes of two sources, whose tables are defined in earlier messages. */
+  private def ofTwoSources(source: String, earlierSource: String): DataFrame = {
+    val messages = Seq("1" -> 100L, "2" -> 200L).flatMap { case (slot, lsn) =>
+      Seq(begin(7, lsn), insert("a"), commit(lsn)).zipWithIndex.map { case (data, place) =>
+        (slot, place + 1, data)
+      }
+    }
+    val definitions = Seq("1" -> "t", "2" -> "u").map { case (slot, name) =>
+      (slot, 0, relation(name = name))
+    }
+    for (
+      (view, rows, slot) <-
+        Seq(("messages", messages, source), ("earlier", definitions, earlierSource))
+    ) spark
+      .createDataFrame(rows)
+      .toDF("slot", "seq", "data")
+      .selectExpr(s"$slot AS slot", "seq", "data")
+      .createOrReplaceTempView(view)
+    spark.sql(
+      """SELECT CAST(_source AS STRING), _table
+        |FROM pgoutput_changes('messages', 'seq', map('source', 'slot', 'relations', 'earlier'))
+        |ORDER BY _source""".stripMargin
+    )
+  }
+
+  test("earlier messages can have another type of sources") {
+    val expected = Seq(Row("1", "public.t"), Row("2", "public.u"))
+    for (
+      (source, earlier) <- Seq(
+        "INT(slot)" -> "slot",
+        "slot" -> "INT(slot)",
+        "BIGINT(slot)" -> "SMALLINT(slot)"
+      )
+    ) assert(ofTwoSources(source, earlier).collect().toSeq == expected, s"$source, $earlier")
+  }
+
+  test("sources of earlier messages that are no sources of the messages are refused") {
+    val error = intercept[AnalysisException](ofTwoSources("INT(slot)", "DATE'2026-01-01'"))
+    assert(error.getCondition.startsWith("DATATYPE_MISMATCH.CAST"), error.getMessage)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try intercept[Exception](ofTwoSources("INT(slot)", "concat('slot', slot)").collect())
+    finally spark.conf.unset("spark.sql.ansi.enabled")
   }
 
   test("EXPLAIN shows the options, and the metrics count messages and transactions") {
