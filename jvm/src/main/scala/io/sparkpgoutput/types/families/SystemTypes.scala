@@ -8,7 +8,11 @@ import io.sparkpgoutput.types.numbers.{LongReader, NumberConversion, PgInteger}
 
 /**
  * The types whose names begin with reg: oids that print as names. A binary value is only the oid, so
- * it is a number even as STRING. A text is the name, or a number if the server knows no name.
+ * it is a number even as STRING. A text is the name, or a number if the server knows no name. The text
+ * of the oid 0 is a hyphen. An object of that name prints with quotes. Only an operator does not, and the
+ * text of its oid 0 is a number.
+ *
+ * @see `regprocout`, `regclassout`, `regoperout`, in PostgreSQL's regproc.c
  */
 final class PgReg(name: String) extends PgType(name) {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
@@ -16,12 +20,16 @@ final class PgReg(name: String) extends PgType(name) {
 
   override def printer(options: ConversionOptions): Printer = PgInteger.Oid.printer(options)
 
+  private val isOperator = name == "regoper" || name == "regoperator"
+
   private val reader = new LongReader {
-    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long = {
-      val isNumber = from < to && bytes(from) >= '0' && bytes(from) <= '9'
-      if (!isNumber) throw new InvalidValue("is a name, not an oid", "use STRING")
-      PgInteger.Oid.reader.fromText(bytes, from, to)
-    }
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
+      if (to - from == 1 && bytes(from) == '-' && !isOperator) 0
+      else {
+        val isNumber = from < to && bytes(from) >= '0' && bytes(from) <= '9'
+        if (!isNumber) throw new InvalidValue("is a name, not an oid", "use STRING")
+        PgInteger.Oid.reader.fromText(bytes, from, to)
+      }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long =
       PgInteger.Oid.reader.fromBinary(bytes, from, to)

@@ -9,6 +9,7 @@ import org.apache.spark.sql.types._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.types.families.PgReg
 import io.sparkpgoutput.types.numbers.PgXid8
 import io.sparkpgoutput.types.{ConversionOptions, ConversionTests}
 
@@ -127,6 +128,21 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     assert(fromText(regclass, LongType, "4294967295") == 4294967295L)
     assert(problem(fromText(regclass, LongType, "orders")) == "is a name, not an oid; use STRING")
     assert(fromBinary(regclass, LongType, Array[Byte](-1, -1, -1, -1)) == 4294967295L)
+  }
+
+  test("the text of no object is the oid 0, but an operator can have that name") {
+    val (operators, others) = BuiltInTypes.all
+      .map(_.pgType)
+      .filter(_.isInstanceOf[PgReg])
+      .partition(_.name.startsWith("regoper"))
+    assert(operators.map(_.name) == Seq("regoper", "regoperator"))
+    assert(others.size == 9)
+    others.foreach(each => assert(fromText(each, LongType, "-") == 0L, each.name))
+    for (each <- operators) {
+      assert(fromText(each, LongType, "0") == 0L)
+      assert(problem(fromText(each, LongType, "-")) == "is a name, not an oid; use STRING")
+    }
+    assert(problem(fromText(others.head, LongType, "-1")) == "is a name, not an oid; use STRING")
   }
 
   test("a large xid8 does not fit BIGINT, but fits DECIMAL(20,0)") {
