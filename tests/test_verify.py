@@ -407,11 +407,16 @@ def test_report_fits_into_80_columns() -> None:
     [
         (["--once"], "--once needs --url"),
         (["--url", "jdbc:postgresql:shop"], "--url goes with --once"),
+        (
+            ["--exclude-column", "public.users.ssn"],
+            "--exclude-column and --hash-column go with --once",
+        ),
     ],
 )
 def test_arguments_of_a_job_go_with_once(
     arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         cli.parse(["verify", "--checkpoint", "/data/checkpoint", *arguments])
+    assert ended.value.code == 2
     assert problem in capsys.readouterr().err

@@ -8,7 +8,8 @@ import re
 from spark_pgoutput import job_status, password, replicate_command, spark_submit
 from spark_pgoutput.job_options import LISTS, OF_TABLES
 
-# The arguments that `verify --once` needs, and all arguments that it takes.
+# The arguments that `verify --once` needs, and all arguments that it takes, except for those of
+# hidden columns: two arguments make one value, `columns`.
 _NEEDED = ("url", "slot", "publication", "target")
 _JOB = (
     *_NEEDED,
@@ -52,6 +53,8 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
         for name in _JOB:
             if name in given:
                 parser.error(f"--{name.replace('_', '-')} goes with --once, which runs the job")
+        if "columns" in given:
+            parser.error("--exclude-column and --hash-column go with --once, which runs the job")
 
 
 def _check_status(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
