@@ -95,12 +95,14 @@ def _copy(
     change: Change,
     ended: Callable[[], object] = lambda: None,
 ) -> None:
+    how = socket.SHUT_RDWR
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(change(data))
+        how = socket.SHUT_WR
     ended()
     with suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+        target.shutdown(how)
 
 
 @contextmanager
