@@ -80,7 +80,8 @@ def open_copy(
     with ExitStack() as stack:
         if connections is None:
             connections = stack.enter_context(closing(copies.SnapshotConnections(server)))
-        copy = copies.TableCopy.open(server, mirrored, connections)
+        no_limit = client.jvm.scala.Option.empty()
+        copy = copies.TableCopy.open(server, mirrored, connections, no_limit)
         yield Copy(spark, stack.enter_context(closing(copy)))
 
 

@@ -453,13 +453,13 @@ TYPES = [
         "regtype",
         ["0", "integer", "3999999999"],
         "random(16, 30)::oid::regtype",
-        # The text is the name of the type, or the number if there is no such type.
+        # The text is the name of the type, the number if there is no such type, or a hyphen for 0.
         [
             View(
                 "BIGINT",
                 "CAST({} AS STRING)",
                 "{}::oid::text",
-                "CASE WHEN {}::text ~ '^[0-9]+$' THEN {}::text END",
+                "CASE WHEN {}::text ~ '^([0-9]+|-)$' THEN replace({}::text, '-', '0') END",
             )
         ],
         View("STRING", "{}", "{}::oid::text", PRINTED),

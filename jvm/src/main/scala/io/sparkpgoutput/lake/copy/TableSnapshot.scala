@@ -107,6 +107,7 @@ private object TableSnapshot {
    * Opens a table in a snapshot that exists already. It waits 10 seconds for the lock.
    *
    * @param slot the snapshot, which must stay open
+   * @throws LakeException if the files of the table are not those that the job knows
    */
   def join(slot: SlotSnapshot, from: CopySource, kept: SourceTable): TableSnapshot = explaining(
     from
@@ -119,12 +120,24 @@ private object TableSnapshot {
       }
       new Start(connection, () => begin(), None)
     }
-    attempt(from, kept, slot.connections, None)(start _).getOrElse(
+    val made = attempt(from, kept, slot.connections, None)(start _).getOrElse(
       throw CopySession.interrupted(
         kept.name,
         "it was truncated, rewritten or altered after the snapshot was made."
       )
     )
+    checkFiles(kept, made)
+    made
+  }
+
+  /** The server sends no message for a TRUNCATE of a partition whose rows are sent as those of its root. */
+  private def checkFiles(kept: SourceTable, made: TableSnapshot): Unit = {
+    val files = kept.files.map(file => file.oid -> file.fileNode).toMap
+    made.source.files.find(file => files.get(file.oid).exists(_ != file.fileNode)).foreach { file =>
+      made.close(isIdle = false)
+      val why = s"${file.name} was truncated or rewritten, and the job has not followed that yet."
+      throw TableError.changed(kept.name, why)
+    }
   }
 
   /**
