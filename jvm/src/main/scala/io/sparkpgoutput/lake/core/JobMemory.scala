@@ -136,9 +136,10 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
     work.snapshot.nonEmpty
   }
 
-  /** Whether a table with a snapshot waits for changes, which the server may not have sent yet. */
+  /** Whether a table that a user wants to be copied waits for changes, which the server may not have sent yet. */
   def awaitsChanges: Boolean =
-    works.values.exists(_.snapshot.exists(made => Lsn.isBelow(readLsn, made.lsn)))
+    works.values.exists(_.snapshot.exists(made => Lsn.isBelow(readLsn, made.lsn))) ||
+      Lsn.isBelow(readLsn, endAtLook) && current.tables.values.exists(_.copyReason.nonEmpty)
 
   /** Lets the appliers of tables commit nothing at or above an LSN until [[release]]. */
   def hold(oids: Iterable[Long], lsn: Long): Unit =

@@ -92,6 +92,9 @@ final private[job] class JobParts(
     val shown = reason match {
       case Some(text) if failure.kind == TableFailure.Changed =>
         TableFailure(TableFailure.Lasting, text)
+      // A table that is live tries again later to have the snapshot of its copy.
+      case None if failure.kind == TableFailure.Passing =>
+        TableFailure(TableFailure.Waits, failure.text)
       case _ => failure
     }
     log.failed(table.name, shown, Option.unless(TableFailures.isKnown(error))(error))

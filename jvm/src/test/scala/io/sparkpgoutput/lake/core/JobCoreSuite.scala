@@ -206,6 +206,7 @@ class JobCoreSuite extends AnyFunSuite {
     )
     core.resync(oid, "asked", 1)
     assert(!run(core, 1).contains(MakeSnapshot(oid)))
+    assert(core.awaitsChanges, "the server says how far it is")
     core.read(5000)
     assert(run(core, 2).contains(MakeSnapshot(oid)))
   }
