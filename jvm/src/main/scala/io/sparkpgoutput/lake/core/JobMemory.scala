@@ -479,7 +479,7 @@ final private class TableWork {
   }
 
   def mayCopyAgain(reason: String): Boolean = {
-    val cause = Some(ALsn.replaceAllIn(reason, "an LSN") -> fingerprint)
+    val cause = Some(reason -> fingerprint)
     copies = if (copiedFor == cause) copies + 1 else 1
     copiedFor = cause
     copies <= MostCopies
@@ -487,9 +487,6 @@ final private class TableWork {
 }
 
 private object TableWork {
-
-  /** Each reason of its own kind has another LSN. */
-  private val ALsn = "[0-9A-F]+/[0-9A-F]+".r
   final val FirstWait = 1000L
 
   /** The time between two tries to make the snapshot of a live table. */

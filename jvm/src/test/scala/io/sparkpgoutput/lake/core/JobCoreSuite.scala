@@ -344,22 +344,6 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.take(2).contains(ApplyCut(oid, 200)))
   }
 
-  test("a copy for the same reason at another LSN counts as the same") {
-    val (core, _) = job()
-    compared(core)
-    look(core, "altered")
-    core.read(500)
-    assert(core.take(0).exists(_.isInstanceOf[ApplyCut]))
-    for (number <- 1L to 4L) {
-      core.failed(
-        oid,
-        TableFailure(TableFailure.Changed, s"The change at 0/${number}A0 lacks a value."),
-        number
-      )
-      assert(core.state.tables(oid).isFailed == (number == 4))
-    }
-  }
-
   test("each state that is written has the newest LSN that can be confirmed") {
     val (core, _) = job()
     compared(core)
