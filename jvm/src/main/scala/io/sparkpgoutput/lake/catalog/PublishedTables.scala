@@ -16,8 +16,8 @@ import io.sparkpgoutput.source.table.{PublishedRelations, WantedFilters}
  * filter sends all rows.
  *
  * A read locks only tables with row filters. So an ALTER TABLE of a table without a row filter never delays
- * it, and [[WantedFilters.OfUnlocked]] leaves out the row filters of locked tables. It runs several queries. To get results that agree, the caller uses a snapshot, or holds a lock on the
- * tables.
+ * it, and [[WantedFilters.OfUnlocked]] leaves out the row filters of locked tables. It runs several queries.
+ * To get results that agree, the caller uses a snapshot, or holds a lock on the tables.
  */
 object PublishedTables {
 

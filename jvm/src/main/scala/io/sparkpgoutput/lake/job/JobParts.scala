@@ -8,6 +8,7 @@ import java.util.concurrent.{
   ExecutionException,
   ExecutorService,
   Executors,
+  Future,
   FutureTask,
   RejectedExecutionException,
   SynchronousQueue,
@@ -268,8 +269,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
    */
   def writeLastState(body: => Unit): Unit = {
     val task: Callable[Unit] = () => ClonedSession.within(session)(body)
-    try stateWriter.submit(task).get(SecondsToEnd, TimeUnit.SECONDS)
-    catch { case failed: ExecutionException => throw failed.getCause }
+    await(stateWriter.submit(task), SecondsToEnd)
   }
 
   /**
@@ -278,9 +278,12 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   def atEnd(body: => Unit): Unit = {
     val task = new FutureTask[Unit](() => ClonedSession.within(session)(body))
     named("ends").newThread(task).start()
-    try task.get(SecondsToTell, TimeUnit.SECONDS)
-    catch { case failed: ExecutionException => throw failed.getCause }
+    await(task, SecondsToTell)
   }
+
+  private def await(task: Future[Unit], seconds: Long): Unit =
+    try task.get(seconds, TimeUnit.SECONDS)
+    catch { case failed: ExecutionException => throw failed.getCause }
 
   /** Ends all threads, and waits for them. */
   def close(): Unit = {

@@ -25,6 +25,16 @@ class SlotSessionSuite extends AnyFunSuite {
     )
     .asInstanceOf[T]
 
+  /** A session whose server sends nothing. */
+  private def silent(settings: SessionSettings) =
+    new SlotSession(
+      settings,
+      new ReplicationConnection(stub[Connection]()),
+      stub[CopyDual](),
+      "test",
+      statusInterval = TimeUnit.HOURS.toNanos(1)
+    )
+
   test("a server is asked whether it is shutting down although the task takes messages") {
     val message = ByteBuffer.allocate(1 << 20).put(0, ReplicationProtocol.XLogData.toByte).array
     @volatile var questions = 0
@@ -56,14 +66,7 @@ class SlotSessionSuite extends AnyFunSuite {
     val settings = SessionSettings(address, "id", "run", "shop", Nil, binary = false)
     def read(timelines: Int*) =
       BatchRead(settings, Slots.source.copy(timelines = timelines), 1, 2, 0, SlotOutput.Messages())
-    val session = new SlotSession(
-      settings,
-      new ReplicationConnection(stub[Connection]()),
-      stub[CopyDual](),
-      "test",
-      statusInterval = TimeUnit.HOURS.toNanos(1)
-    )
-    val kept = new KeptSession(session, null, read(1), 1)
+    val kept = new KeptSession(silent(settings), null, read(1), 1)
     assert(kept.continues(read(1)))
     assert(!kept.continues(read(1, 2))) // the driver has accepted a promoted server
     kept.close()
@@ -82,14 +85,7 @@ class SlotSessionSuite extends AnyFunSuite {
     val address = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
     def kept(run: String) = {
       val settings = SessionSettings(address, "id", run, "shop", Nil, binary = false)
-      val session = new SlotSession(
-        settings,
-        new ReplicationConnection(stub[Connection]()),
-        stub[CopyDual](),
-        "test",
-        statusInterval = TimeUnit.HOURS.toNanos(1)
-      )
-      new KeptSession(session, null, BatchRead(settings, null, 0, 1, 0, null), 0)
+      new KeptSession(silent(settings), null, BatchRead(settings, null, 0, 1, 0, null), 0)
     }
     val ended = kept("first")
     SlotSessions.end(ended.read.settings)
