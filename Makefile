@@ -137,10 +137,10 @@ HISTORIES ?= 5000
 FIRST ?= 1
 
 # Each history runs twice, the second time with one hash for all keys, and with a fault at each step of a write. This
-# also runs as many folds of changes, and ten times as many simulated jobs.
+# also runs as many folds of changes, ten times as many simulated jobs, and what else tests a fold on real tables.
 test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
-	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite *ChangeFoldSuite *VersionFoldSuite *JobSimulationSuite'
+	  'jvm/testOnly *DirectHistoriesSuite *DirectWriteSuite *InterruptedWritesSuite *ShapedTablesSuite *KindsSuite *MarkedRowsSuite *VersionedRowsSuite *ChangeFoldSuite *VersionFoldSuite *JobSimulationSuite'
 
 # The tests run jobs and streams on services that they start. Spark 4.3 checks a pipeline.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets
 import java.nio.file.{Files, Path}
 import java.util.zip.GZIPInputStream
 
+import scala.collection.concurrent.TrieMap
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
@@ -19,9 +20,13 @@ object Captures {
   /** The names of the captures. Each has the stream of a whole history. */
   def names: Seq[String] = list("tests/data/captures")
 
-  def messages(name: String): Seq[Positioned] = Positioned.all(
-    read(s"tests/data/captures/$name").map(line => Fields.unhex(line.path("data").textValue))
+  def messages(name: String): Seq[Positioned] = known.getOrElseUpdate(
+    name,
+    Positioned.all(
+      read(s"tests/data/captures/$name").map(line => Fields.unhex(line.path("data").textValue))
+    )
   )
+  private val known = TrieMap.empty[String, Seq[Positioned]]
 
   /** The names of the captures of histories that were read with breaks. */
   def seams: Seq[String] = list("tests/data/seams")

@@ -150,13 +150,13 @@ final class DirectHistory(
       )(write: TargetWrite): Unit = super.commit(session, table, name, expected, lsn)(write match {
         case TargetWrite.Direct(change) =>
           def planned(found: DirectTable) = {
-            // Somebody writes the table between the lookup and the commit.
-            val first = Try(change(found))
+            val looked =
+              change(found) // If this fails, no commit follows that others could be beside.
             beside.foreach { write =>
               beside = None
               write()
             }
-            first.get
+            looked
           }
           TargetWrite.Direct(planned)
         case query => query
@@ -194,6 +194,7 @@ final class DirectHistory(
         case Failure(problem: LakeException) if problem.getCondition == Differs =>
           check(outcome.drifted.nonEmpty, s"an error without drift: $problem")
           errors += 1
+          beside = None
           compare()
           val repaired = write(watched, table.name, repairs = true)
           note(s"repair: $repaired")

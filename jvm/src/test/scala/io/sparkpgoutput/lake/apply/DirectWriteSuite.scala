@@ -290,7 +290,10 @@ class DirectWriteSuite extends DeltaTests {
     }
   }
 
-  test("a MERGE sees a column that another process has added since the last direct commit") {
+  test(
+    "a MERGE sees a column that another process has added since the last direct commit",
+    TakesLong
+  ) {
     val target = Targets.of(spark, Files.createTempDirectory("added").toString, Some("delta"))
     val columns =
       new StructType().add("id", IntegerType).add("v", StringType).add("big", StringType)

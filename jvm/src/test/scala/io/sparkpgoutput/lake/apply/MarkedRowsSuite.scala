@@ -53,7 +53,7 @@ class MarkedRowsSuite extends DeltaTests {
     identity <- if (target.format == "delta") identities.take(1) else identities
   } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
 
-  test("a deleted row stays with its last values, and an insert of its key revives it") {
+  test("a deleted row stays with its last values, and an insert of its key revives it", TakesLong) {
     each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
       import table.row
       import table.server._

@@ -9,11 +9,11 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /**
  * Random histories of a job. `-Dspark-pgoutput.seed=` gives the first seed, and `-Dspark-pgoutput.histories=`
- * a tenth of their number, because a history takes only a millisecond. By default, there are 5,000.
+ * a tenth of their number, because a history takes only a millisecond. By default, there are 2,500.
  */
 class JobSimulationSuite extends AnyFunSuite {
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
-  private val count = 10 * Integer.getInteger("spark-pgoutput.histories", 500).intValue
+  private val count = 10 * Integer.getInteger("spark-pgoutput.histories", 250).intValue
 
   /**
    * The seed of the first history that does not end as it must, how many commits were compared, and how many copies

@@ -164,7 +164,7 @@ class DeltaTargetSuite extends DeltaTests {
     )
   }
 
-  test("a commit that another writer prevents leaves no files") {
+  test("a commit that another writer prevents leaves no files", TakesLong) {
     val root = Files.createTempDirectory("conflict")
     val folder = root.resolve("t")
     val target = Targets.of(spark, root.toString, Some("delta"))
@@ -382,7 +382,10 @@ class DeltaTargetSuite extends DeltaTests {
     }
   }
 
-  test("a snapshot is the newest until another process commits, or makes the table again") {
+  test(
+    "a snapshot is the newest until another process commits, or makes the table again",
+    TakesLong
+  ) {
     val root = Files.createTempDirectory("newest")
     val target = Targets.of(spark, root.toString, Some("delta"))
     def newest: Snapshot = DeltaLog.forTable(spark, root.resolve("t").toString)

@@ -184,7 +184,7 @@ class IcebergDirectSuite extends TableTests {
         Seq(1, 8)
       )
     )
-    test(s"v$version: a commit begins again if somebody else writes the table", tags: _*) {
+    test(s"v$version: a commit begins again if somebody else writes the table", TakesLong) {
       during.foreach { case (what, other, left) =>
         val made = new Written("during", columns, version)
         made.write(Nil, values(1 to 5, "a"))

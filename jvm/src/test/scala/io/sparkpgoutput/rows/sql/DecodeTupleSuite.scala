@@ -77,7 +77,7 @@ class DecodeTupleSuite extends PropertySuite {
       3 -> Mutations.of(any),
       1 -> Gen.const(Array.emptyByteArray)
     )
-    forAll(shape.flatMap(queries), messages, context, minSuccessful(2000))(agree)
+    forAll(shape.flatMap(queries), messages, context, minSuccessful(1000))(agree)
   }
 
   test("the rows are equal for messages of thousands of bytes") {
