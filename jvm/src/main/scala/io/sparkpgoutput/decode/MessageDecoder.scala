@@ -42,14 +42,18 @@ import io.sparkpgoutput.protocol._
  * '''Two layouts.''' Some messages can be inside a stream block and outside of one. Inside, the xid of the
  * transaction follows the tag. The message itself does not say where it was. A caller that knows it passes the
  * [[StreamContext]]. For a caller that does not know, the decoder reads the message without an xid, and if that
- * fails, with one. A reading must end at the last byte. A wrong one begins four bytes too early or too late. So it
- * takes a part of an oid for a marker or for a length, and fails. If it ends at the last byte in spite of that, it is
- * refused if it has what PostgreSQL never sends: the xid 0, a logical message that has an xid and is not transactional, or, in a Relation
- * or Type message without an xid, a namespace with a control character in its first four bytes. Both readings of a
- * logical message can be valid, so the decoder always makes both. If both are valid, the one with the smaller LSN is
- * right, because the other one takes an xid for the flags and the upper bytes of the LSN. If the reading without an
- * xid is right, the decoder makes it again for the row. If both readings fail, the one that got further says what
- * is wrong.
+ * fails, with one. A reading must end at the last byte. The xid has four bytes, so the wrong layout takes the bytes
+ * before or after a field for the field: a part of an oid for a marker or for a length. Nearly always, it then fails. A
+ * reading that ends at the last byte is refused too if it has what PostgreSQL never sends:
+ *
+ *  - the xid 0,
+ *  - a logical message that has an xid and is not transactional,
+ *  - a Relation or Type message without an xid, whose namespace has a control character in its first four bytes.
+ *
+ * Both readings of a logical message can be valid, so the decoder always makes both. If both are valid, the one with the
+ * smaller LSN is right, because the other one takes an xid for the flags and the upper bytes of the LSN. If the reading
+ * without an xid is right, the decoder makes it again for the row. If both readings fail, the one that got further says
+ * what is wrong.
  *
  * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin was dropped:
  * that gives null. A decoder is not thread-safe.

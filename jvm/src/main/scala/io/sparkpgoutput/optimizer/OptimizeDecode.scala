@@ -37,17 +37,17 @@ import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
  *  - The values in columns of typed rows that the query does not use are not converted, so they cannot be errors.
  *    `IS NULL` of a typed row uses all of its columns, because users check every column with it. `IS NOT NULL`,
  *    which Spark infers, uses none.
- *  - A condition of a filter that comes after a decode moves below the decode, if it cannot fail and uses no decode:
- *    Spark may give it to a source, which then drops rows before the decode gets them. A malformed message in a row
- *    that is dropped is no error.
+ *  - A condition of a filter that comes after a decode moves below the decode, if it cannot fail and uses no decode.
+ *    Spark may then give it to a source, which drops rows before the decode gets them. A malformed message in such a
+ *    row is no error.
  *
  * '''What the rules may not do.'''
  *
  *  - Decode a row that the query does not decode, because the decode could fail. So a decode moves below an operator
  *    only if the operator evaluates it for each row. The conditions of a filter that come before the decode move
  *    below it too.
- *  - Drop a message by a condition of a filter, if an earlier condition of the filter can fail. `InfallibleConditions`,
- *    in `FilterDecodes.scala`, says which ones cannot.
+ *  - Drop a message because a filter drops its type or its table, if an earlier condition of the filter can fail: its
+ *    error would be lost. `InfallibleConditions`, in `FilterDecodes.scala`, says which conditions cannot fail.
  *  - Move a decode that is not deterministic, or that uses the variable of a lambda function.
  *  - Narrow a row that gets to an operator that does more than pass on columns: see [[TransparentOperators]], in
  *    `ShareDecodes.scala`. A union, a write and the state of a join of streams need the whole row.

@@ -2,7 +2,7 @@ package io.sparkpgoutput.protocol
 
 import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder
-import java.util.Locale
+import java.util.{HexFormat, Locale}
 
 /**
  * Reads the fields of a message one after the other, and checks each against the bytes that are left.
@@ -207,7 +207,7 @@ final class DecodeFailure(
       Option(part)
     ).flatten.mkString(", ")
     val where = if (place.isEmpty) "" else s" ($place)"
-    val shown = message.take(ExcerptBytes).map(byte => f"$byte%02x").mkString
+    val shown = HexFormat.of.formatHex(message.take(ExcerptBytes))
     val more = if (message.length > ExcerptBytes) "…" else ""
     s"$name at byte $at$where: ${problem.formatLocal(Locale.ROOT, found, wanted)}; " +
       s"message of ${message.length} bytes: $shown$more"

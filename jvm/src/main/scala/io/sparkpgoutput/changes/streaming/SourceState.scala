@@ -11,7 +11,8 @@ import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The state of one source, which is a value of the option `source`, between two micro-batches, without the changes of its open transactions.
+ * The state of one source, which is a value of the option `source`, between two micro-batches, without the changes of
+ * its open transactions.
  *
  * @param lastPosition the position of the last message
  * @param commits the number of commits so far

@@ -19,7 +19,7 @@ import io.sparkpgoutput.protocol.{Lsn, StreamContext, TextEncoding}
  * `SlotStream` says it for `format("pgoutput")`.
  *
  * {{{
- *   messages, by source ──► SourceBatch: TransactionAssembler ──► CommittedMessages ──► StreamChangeReader: rows
+ *   messages, by source ──► SourceBatch: TransactionAssembler ──► CommittedMessage ──► StreamChangeReader: rows
  *                              ▲   │
  *                              │   ▼   SourceStore: the variables of Spark's state store, for each source
  *                    state    position of the last message, open transactions, definitions: SourceStateFormat

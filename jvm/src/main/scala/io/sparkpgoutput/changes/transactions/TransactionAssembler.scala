@@ -33,14 +33,15 @@ import io.sparkpgoutput.protocol.TextEncoding
  * transactions can alternate. The handler gets each change. A streaming query keeps the change until the
  * commit. A batch query already knows the commit.
  *
- * '''How a rolled back savepoint is left out.''' In a block, each change has the xid of its subtransaction. A
- * Stream Abort has two xids. If they differ, the second one is that of a subtransaction, which is added to
- * [[Transaction.aborted]]. The handler leaves out the changes with these xids. This is enough because the server sends the abort before the commit, and no two
- * subtransactions of a transaction have the same xid. Between B and C the server has left out such changes itself.
+ * '''How a rolled back savepoint is left out.''' In a block, each change has the xid of its subtransaction. A Stream
+ * Abort has two xids. If they differ, the second one is that of a subtransaction, which is added to
+ * [[Transaction.aborted]]. The handler leaves out the changes with these xids. This is enough because the server
+ * sends the abort before the commit, and no two subtransactions of a transaction have the same xid. Between B and C
+ * the server has left out such changes itself.
  *
  *  - A streaming query leaves them out when the transaction commits: `SourceBatch`, in `TransactionProcessor.scala`.
- *  - A batch query knows the commit and these xids from its first pass, in `SummarizedStreams.scala`. It leaves out each change
- *    when it reads the change: [[io.sparkpgoutput.changes.rows.ChangeRowWriter]].
+ *  - A batch query knows the commit and these xids from its first pass, in `SummarizedStreams.scala`. It leaves out
+ *    each change when it reads the change: [[io.sparkpgoutput.changes.rows.ChangeRowWriter]].
  *
  * '''What is sent again.''' The server sends transactions in the order of their commit LSNs. When a reader has
  * lost its connection, the server sends again what the reader had not confirmed.

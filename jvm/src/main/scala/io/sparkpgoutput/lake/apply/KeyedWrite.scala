@@ -13,8 +13,8 @@ import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetTypes, TargetWrite}
 
 /**
- * The write of a table with a key: a MERGE, or all rows after a TRUNCATE. If rows stay that the server does not have, it is
- * always a MERGE.
+ * The write of a table with a key: a MERGE, or all rows after a TRUNCATE. If rows stay that the server does not have,
+ * it is always a MERGE.
  */
 final class KeyedWrite(batch: TableBatch) {
   import FoldedColumns._

@@ -451,8 +451,8 @@ object MirroredTables {
     }
 
   /**
-   * Returns whether equal values of a type are one key for the router too, which compares texts. It writes the numbers of
-   * a text in one way, as 1.0 for 1.00, unless something beside them can look like a number
+   * Returns whether equal values of a type are one key for the router too, which compares texts. It writes the
+   * numbers of a text in one way, as 1.0 for 1.00, unless something beside them can look like a number
    * ([[io.sparkpgoutput.lake.route.CutRouter]]).
    */
   private def hasOneText(wanted: DataType): Boolean = {

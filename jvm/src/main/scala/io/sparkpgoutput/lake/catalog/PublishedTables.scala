@@ -26,8 +26,8 @@ object PublishedTables {
    *
    * @param version the major version of the server
    * @param waitsForLocks
-   *   whether to wait for tables that another session has locked. If not, the result lacks the row filters of such tables
-   *   ([[SourceTable.isLocked]]).
+   *   whether to wait for tables that another session has locked. If not, the result lacks the row filters of such
+   *   tables ([[SourceTable.isLocked]]).
    */
   def read(
       connection: ServerConnection,

@@ -35,14 +35,14 @@ import io.sparkpgoutput.protocol.Lsn
  * of the state. The server still has the WAL from there on, and sends all these changes again. A change that
  * is below the mark of its table is in the table already, and is left out.
  *
- * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position.
- * So the server keeps the WAL from there on, and the table continues without a copy when the cause of its
- * error is gone. Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk
- * for queues is full, the state says that the table needs a copy. When that is durable, the queue is dropped.
- * `maxHeldWal` also limits a live table that waits while others are committed, for example for its folder in the
- * store. If all tables wait, for example for a store that is away, they hold back WAL without a limit. A table whose
- * copy has failed loses its queue at once: since the copy began, the state says that it needs one. A table without a queue holds back nothing, and must be
- * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
+ * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position. So the
+ * server keeps the WAL from there on, and the table continues without a copy when the cause of its error is gone.
+ * Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk for queues is full, the
+ * state says that the table needs a copy. When that is durable, the queue is dropped. `maxHeldWal` also limits a live
+ * table that waits while others are committed, for example for its folder in the store. If all tables wait, for
+ * example for a store that is away, they hold back WAL without a limit. A table whose copy has failed loses its queue
+ * at once: since the copy began, the state says that it needs one. A table without a queue holds back nothing, and
+ * must be copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
  *
  * '''What a full disk stops.''' Reading pauses for all tables until there is room. Of the queues of failed tables,
  * the largest is dropped. If there is none, that is the largest queue of a table that is copied. If no queue has a
@@ -510,8 +510,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }
 
   /**
-   * Limits the WAL of tables that do not advance while others do. If the disk is full, reading pauses until there is room.
-   * Tables that apply what they have make room, and so does the table that loses its queue (see the head).
+   * Limits the WAL of tables that do not advance while others do. If the disk is full, reading pauses until there is
+   * room. Tables that apply what they have make room, and so does the table that loses its queue (see the head).
    */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>

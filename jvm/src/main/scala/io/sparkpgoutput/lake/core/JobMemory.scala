@@ -251,8 +251,8 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   }
 
   /**
-   * A table waits once more. It waits alone if another one has stored rows since it has waited. The first wait of a table
-   * says that the cause can be that of all tables, for example a store that is away.
+   * A table waits once more. It waits alone if another one has stored rows since it has waited. The first wait of a
+   * table says that the cause can be that of all tables, for example a store that is away.
    */
   protected def waitsAgain(work: TableWork): Unit = {
     if (work.waiting.nonEmpty && works.values.exists(_.lastStored > work.lastWait))
@@ -322,8 +322,8 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
   }
 
   /**
-   * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table until
-   * the table has all changes before it, so the reader must not be far behind.
+   * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table
+   * until the table has all changes before it, so the reader must not be far behind.
    */
   protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&

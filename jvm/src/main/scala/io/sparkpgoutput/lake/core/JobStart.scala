@@ -181,9 +181,9 @@ object JobStart {
    * A mirror and its history can have different marks, if a process ended between two commits. The queue then begins at
    * the lesser one. If the process ended between the commits of a copy, the table is copied again.
    *
-   * A table that cannot be read keeps the mark that the state has, because each commit compares the marks, and the work on
-   * this table meets its error. On another timeline, an older process could still commit what the server has lost: the
-   * generation of this table is not closed.
+   * A table that cannot be read keeps the mark that the state has, because each commit compares the marks, and the
+   * work on this table meets its error. On another timeline, an older process could still commit what the server has
+   * lost: the generation of this table is not closed.
    */
   private def withMark(found: FoundJob, kept: TableState, isSameTimeline: Boolean): TableState = {
     val parts = kept.table.targets.map { target =>

@@ -21,18 +21,19 @@ import org.apache.spark.unsafe.types.{UTF8String, VariantVal}
  *                                                              for each partition that they are in
  * }}}
  *
- * '''Why this is the same as a MERGE.''' A MERGE with `t.key = s.key` finds the rows whose keys are equal. [[KeyColumn]]
- * defines when two keys are equal in the same way, and [[KeyLookup]] looks at each row of a file that is not deleted. It
- * leaves out a file only if the bounds of the file exclude all keys of the cut. An update is a deletion of the old row
- * and an insertion of the new one, as in each MERGE with merge-on-read.
+ * '''Why this is the same as a MERGE.''' A MERGE with `t.key = s.key` finds the rows whose keys are equal.
+ * [[KeyColumn]] defines when two keys are equal in the same way, and [[KeyLookup]] looks at each row of a file that
+ * is not deleted. It leaves out a file only if the bounds of the file exclude all keys of the cut. An update is a
+ * deletion of the old row and an insertion of the new one, as in each MERGE with merge-on-read.
  *
  * '''Why nothing comes in between.''' The commit replaces the version that was looked up, or it fails with a conflict:
  * Delta's transaction has read the whole table and is serializable, and Iceberg validates that no file was
  * added, changed or removed since the snapshot. After a conflict, the lookup begins again.
  *
- * '''What is kept between commits.''' The driver keeps the names, the bounds and the deleted rows of the files, and their
- * keys ([[KeyCache]]). Data files never change. Before each commit, the log or the metadata say which version is the
- * newest. If somebody else has written it, the driver reads the commits in between (Delta) or the manifests (Iceberg).
+ * '''What is kept between commits.''' The driver keeps the names, the bounds and the deleted rows of the files, and
+ * their keys ([[KeyCache]]). Data files never change. Before each commit, the log or the metadata say which version
+ * is the newest. If somebody else has written it, the driver reads the commits in between (Delta) or the manifests
+ * (Iceberg).
  */
 trait DirectTable {
 

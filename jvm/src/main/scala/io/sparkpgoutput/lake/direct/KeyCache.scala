@@ -23,11 +23,11 @@ import org.apache.spark.sql.catalyst.InternalRow
  *   memory and disk        ──► what the columns are ──► a number of 64 bits, or 128 bits of a hash
  * }}}
  *
- * A file can have rows that no lookup finds, such as versions that have ended. The cache then keeps only the keys of the
- * other rows, and after them their positions.
+ * A file can have rows that no lookup finds, such as versions that have ended. The cache then keeps only the keys of
+ * the other rows, and after them their positions.
  *
- * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the first
- * 128 bits of the SHA-256 of its values are kept. Nobody can make two keys for which they are the same.
+ * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the
+ * first 128 bits of the SHA-256 of its values are kept. Nobody can make two keys for which they are the same.
  *
  * The cache uses memory first, and then disk. If both are full, the cache removes the keys of tables without a lookup
  * for ten minutes. If there is no such table, the lookup reads the files.
@@ -52,7 +52,8 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
 
   /**
-   * Reserves memory in which the keys of a file are collected, until [[unreserve]]. Many threads do this, each for a file.
+   * Reserves memory in which the keys of a file are collected, until [[unreserve]]. Many threads do this, each for a
+   * file.
    *
    * @return whether there is room for these keys now. If not, the lookup does not keep them.
    */

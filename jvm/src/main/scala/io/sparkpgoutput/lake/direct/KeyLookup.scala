@@ -273,8 +273,8 @@ object KeyLookup {
     s"${table.column(at)} ${table.schema(at).dataType.sql}"
 
   /**
-   * Keeps the keys for which the last lookup would have read too many rows, one file after the other. It does nothing if
-   * the cache has no room for so many of them that the next lookup reads few enough.
+   * Keeps the keys for which the last lookup would have read too many rows, one file after the other. It does nothing
+   * if the cache has no room for so many of them that the next lookup reads few enough.
    */
   def keepWanted(table: DirectTable): Unit = table.keys.wanted.foreach { wanted =>
     val keys = table.keys
@@ -303,8 +303,8 @@ object KeyLookup {
   }
 
   /**
-   * Runs the work on each file in threads of its own, and waits for its end. The threads see the classes that the caller
-   * sees, also those of JARs that a user gives to Spark.
+   * Runs the work on each file in threads of its own, and waits for its end. The threads see the classes that the
+   * caller sees, also those of JARs that a user gives to Spark.
    *
    * The common pool of the JVM must not do this. To read a file can take another thread that waits for the common pool:
    * Hadoop counts statistics in it when it closes a file (`EvaluatingStatisticsMap.entrySet`). If all threads of the

@@ -411,8 +411,8 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   private var isEmptied = false
 
   /**
-   * Whether the target had no row before the TRUNCATE: a commit before it has added one. A transaction with the TRUNCATE
-   * can add one beside the row that the TRUNCATE deletes, if the key is deferrable.
+   * Whether the target had no row before the TRUNCATE: a commit before it has added one. A transaction with the
+   * TRUNCATE can add one beside the row that the TRUNCATE deletes, if the key is deferrable.
    */
   private var wasMissing = false
 

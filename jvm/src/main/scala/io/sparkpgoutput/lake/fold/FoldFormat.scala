@@ -29,8 +29,8 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param definitions the definitions of the cut
  * @param unsent the ordinals of the columns that can lack a value in a row of the fold. The target then has the value.
  * @param toasted
- *   the columns of `unsent` that an update did not send. The others lack values because deletions and versions keep those
- *   of the target.
+ *   the columns of `unsent` that an update did not send. The others lack values because deletions and versions keep
+ *   those of the target.
  * @param truncations each TRUNCATE of the cut
  * @param isStrict true makes changes that contradict each other an error
  * @param mode what the target contains

@@ -263,8 +263,8 @@ final class ImageReader(format: FoldFormat) {
   }
 
   /**
-   * Returns which of the rows of a key that have come equals an old row; -1 if none does. If the table was altered after a
-   * row came, the old row can have another form. Then no transaction was open, and there is only one row.
+   * Returns which of the rows of a key that have come equals an old row; -1 if none does. If the table was altered
+   * after a row came, the old row can have another form. Then no transaction was open, and there is only one row.
    */
   def indexOf(rows: Seq[Image], old: Image): Int =
     if (rows.isEmpty) -1

@@ -17,11 +17,11 @@ import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Trun
  *                     its version ends
  * }}}
  *
- * '''What a version is.''' It is the state of a row after a COMMIT. It begins with the LSN of this commit, and ends with
- * the LSN of the next commit that changes the row: an update, also one that leaves all values, a deletion, another
- * key, or a TRUNCATE. Several changes of one transaction make one version. A row that is inserted and deleted in one
- * transaction has no version.
- * Commits never share a transaction, so the versions do not depend on where cuts end.
+ * '''What a version is.''' It is the state of a row after a COMMIT. It begins with the LSN of this commit, and ends
+ * with the LSN of the next commit that changes the row: an update, also one that leaves all values, a deletion,
+ * another key, or a TRUNCATE. Several changes of one transaction make one version. A row that is inserted and deleted
+ * in one transaction has no version. Commits never share a transaction, so the versions do not depend on where cuts
+ * end.
  *
  * '''What is done with the rows.''' [[RowOp.Delete]] ends the current version of the target, which must exist.
  * [[RowOp.Insert]] adds nothing: it says that the target must not have a current version. [[RowOp.Replace]] adds a

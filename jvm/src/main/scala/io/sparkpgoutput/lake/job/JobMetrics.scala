@@ -164,8 +164,8 @@ object JobMetrics {
 }
 
 /**
- * The metrics of a job in Spark's metrics system. If another job of the slot has the names there, because it is about to
- * end, this job gets them at the first [[update]] after that.
+ * The metrics of a job in Spark's metrics system. If another job of the slot has the names there, because it is about
+ * to end, this job gets them at the first [[update]] after that.
  *
  * @param now returns the tables as they are now
  */

@@ -11,12 +11,12 @@ import io.sparkpgoutput.lake.copy.TableCopy
 import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
 
 /**
- * A copy of a table whose target keeps rows that the server does not have any more: those that are marked as deleted, or
- * versions that have ended. It joins the rows of the snapshot with those of the target by the key. One commit replaces all
- * rows of the target by the result.
+ * A copy of a table whose target keeps rows that the server does not have any more: those that are marked as deleted,
+ * or versions that have ended. It joins the rows of the snapshot with those of the target by the key. One commit
+ * replaces all rows of the target by the result.
  *
- * No message says which transaction made a difference between the snapshot and the target. So its LSN is one less than that
- * of the copy, as for the rows of a snapshot in a history.
+ * No message says which transaction made a difference between the snapshot and the target. So its LSN is one less
+ * than that of the copy, as for the rows of a snapshot in a history.
  *
  * @param table the table, or its mirror if it also has a history
  * @param snapshot the rows of the copy, in the columns of the table

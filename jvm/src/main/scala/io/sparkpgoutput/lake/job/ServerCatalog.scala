@@ -326,8 +326,8 @@ final class ServerCatalog(
   }
 
   /**
-   * A table keeps its mode, but a mirror can get a history, and lose it. Deleted rows are marked by their key. If an option
-   * names a table without a key, the table fails.
+   * A table keeps its mode, but a mirror can get a history, and lose it. Deleted rows are marked by their key. If an
+   * option names a table without a key, the table fails.
    */
   private def modeOf(source: SourceTable, kept: Option[TableMode] = None): TableMode = {
     val mirror = options.mirrorOf(source.name) match {

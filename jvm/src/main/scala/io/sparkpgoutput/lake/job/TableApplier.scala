@@ -153,7 +153,8 @@ final private[job] class TableApplier(job: JobParts) {
 
   /**
    * Commits a cut to each table of the target: to two of them if the table has a mirror and a history. If the process
-   * ends between the two commits, the marks differ. The changes come again, and the table that has them leaves them out.
+   * ends between the two commits, the marks differ. The changes come again, and the table that has them leaves them
+   * out.
    */
   private def commit(table: TableState, queue: TableQueue, cut: Cut, upTo: Long): Unit = {
     val started = System.nanoTime()
@@ -192,8 +193,8 @@ final private[job] class TableApplier(job: JobParts) {
   }
 
   /**
-   * Returns the mark that a table of the target must have for a commit. It is the one that the job knows, unless a mirror
-   * and its history can have different ones.
+   * Returns the mark that a table of the target must have for a commit. It is the one that the job knows, unless a
+   * mirror and its history can have different ones.
    */
   private def markOf(table: TableState, part: TableState): Long = {
     val least = table.mark.getOrElse(throw markLost(part))

@@ -49,21 +49,21 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * queue, because q is at or below L0. Changes from q to L0 are in both, and are below the mark L0, so the
  * applier leaves them out. Readers see the old rows until the commit of step 6, and the new ones after it.
  *
- * '''A table that keeps its past''' has rows that a snapshot does not have: the mode is `history`, `both` or `versions`, or
- * deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must be missing in these
- * rows. So the table stays live and keeps its queue. Step 4 comes first. Then the table gets its changes up to L0, and
- * none from L0 on. Then come the new generation and L0 in one state, and step 6. If a cut has to wait, for example for the
- * store, the job gives up the snapshot and makes another one later. If a cut cannot be applied, or if the table is copied
- * for any other reason, the job does not have these changes, or cannot read them any more: the rows have what was applied
- * before step 1.
+ * '''A table that keeps its past''' has rows that a snapshot does not have: the mode is `history`, `both` or
+ * `versions`, or deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must
+ * be missing in these rows. So the table stays live and keeps its queue. Step 4 comes first. Then the table gets its
+ * changes up to L0, and none from L0 on. Then come the new generation and L0 in one state, and step 6. If a cut has
+ * to wait, for example for the store, the job gives up the snapshot and makes another one later. If a cut cannot be
+ * applied, or if the table is copied for any other reason, the job does not have these changes, or cannot read them
+ * any more: the rows have what was applied before step 1.
  *
  * '''What a kill leaves.''' Before step 6, the table of the target has its old rows, and the state says that it is
  * copied, so the next process starts over at step 1. After step 6, the table has the mark L0 of the generation
  * of the state, so the next process knows that the copy was made, and goes on with changes from L0 on.
  *
- * '''A mirror with a history''' has a commit in each of two tables at step 6. Each commit reads the rows of the server, in
- * the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the next process starts over at
- * step 1 with both.
+ * '''A mirror with a history''' has a commit in each of two tables at step 6. Each commit reads the rows of the
+ * server, in the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the next process
+ * starts over at step 1 with both.
  *
  * '''What makes a job copy a table.'''
  *
@@ -79,8 +79,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *  - An option excludes or hashes other columns, or the options lay out the table in a way that needs a copy.
  *  - The mark of the table is gone, is lower than the job expects, or belongs to a newer copy: somebody has removed or
  *    restored the table, or another process has copied it. Drift leads to no copy.
- *  - The queue of the table is gone: the job has dropped it ([[io.sparkpgoutput.lake.core.JobCore]]), or a file of it is
- *    lost.
+ *  - The queue of the table is gone: the job has dropped it ([[io.sparkpgoutput.lake.core.JobCore]]), or a file of it
+ *    is lost.
  *  - The table gets a name in the target that another table had.
  *  - A copy of it has not ended.
  *

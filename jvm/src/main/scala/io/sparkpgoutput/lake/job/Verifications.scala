@@ -177,8 +177,8 @@ final private[job] class Verifications(job: JobParts, look: () => Unit) {
   }
 
   /**
-   * Pins each table as soon as it has everything below an LSN, or cannot get it now, and lets its later commits begin. So
-   * a table that has to catch up, or that waits for something, does not hold the others.
+   * Pins each table as soon as it has everything below an LSN, or cannot get it now, and lets its later commits
+   * begin. So a table that has to catch up, or that waits for something, does not hold the others.
    *
    * @param held the tables whose commits end at the LSN
    */

@@ -48,8 +48,8 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   def diskUsed: Long = usedDisk.get
 
   /**
-   * Returns whether memory and disk are both used up, or the disk cannot be written. Then the
-   * reader stops reading, and the core can drop a queue. From time to time it looks whether the disk can be written again.
+   * Returns whether memory and disk are both used up, or the disk cannot be written. Then the reader stops reading,
+   * and the core can drop a queue. From time to time it looks whether the disk can be written again.
    */
   def isFull: Boolean = isAboveMemory && {
     makeRoom()

@@ -452,8 +452,8 @@ private class KnownTransactions(
 
   /**
    * A checkpoint takes seconds, so another thread writes it while commits go on. If no checkpoint gets written, for
-   * example because each run of the job is short, the commit writes it. A commit that needs a checkpoint also counts all
-   * files of the table, by a job of Spark.
+   * example because each run of the job is short, the commit writes it. A commit that needs a checkpoint also counts
+   * all files of the table, by a job of Spark.
    */
   override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean =
     (DeltaDirect.behind(after) > 2 || DeltaDirect.unknownFeature(after).nonEmpty) &&

@@ -117,8 +117,8 @@ private object DeltaBounds {
     JsonUtils.mapper.reader(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
 
   /**
-   * Returns a bound; None if there is no reliable one. Delta cuts long texts, and makes the upper bound greater than all
-   * texts that begin with it. NaN is above the greatest number.
+   * Returns a bound; None if there is no reliable one. Delta cuts long texts, and makes the upper bound greater than
+   * all texts that begin with it. NaN is above the greatest number.
    *
    * @param side -1 for the lower bound, and 1 for the upper one
    */

@@ -15,9 +15,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.xbean.asm9.ClassReader
 
 /**
- * Direct commits call internal classes of Delta, and another version of Delta can lack some of their members. All of them
- * are looked up before the first call. Otherwise, a call after a commit could fail, and the commit would be there. If a
- * member is missing, all tables are written by MERGE.
+ * Direct commits call internal classes of Delta, and another version of Delta can lack some of their members. All of
+ * them are looked up before the first call. Otherwise, a call after a commit could fail, and the commit would be
+ * there. If a member is missing, all tables are written by MERGE.
  *
  * @param loader has the classes of Delta
  */
@@ -163,8 +163,8 @@ private object DeltaHistory {
   }
 
   /**
-   * Returns whether nobody has committed since a snapshot, by two files of the log. To list the log, as Delta's `update`
-   * does, takes longer than the rest of a direct commit.
+   * Returns whether nobody has committed since a snapshot, by two files of the log. To list the log, as Delta's
+   * `update` does, takes longer than the rest of a direct commit.
    *
    * The last commit has to be the file that the snapshot has, because the table can have been made again in the same
    * folder. If a checkpoint is due, only a list of the log shows whether somebody has written it.
@@ -192,9 +192,9 @@ private object DeltaHistory {
   private def vacuumInfo(log: DeltaLog) = new Path(log.logPath, "_last_vacuum_info")
 
   /**
-   * Lets VACUUM LITE run if the log lacks commits since it ran last. Delta refuses it then for ever, because also a VACUUM
-   * of the whole folder does not note a commit (`VacuumCommand.gc`). The files that the missing commits have removed stay
-   * until somebody runs VACUUM.
+   * Lets VACUUM LITE run if the log lacks commits since it ran last. Delta refuses it then for ever, because also a
+   * VACUUM of the whole folder does not note a commit (`VacuumCommand.gc`). The files that the missing commits have
+   * removed stay until somebody runs VACUUM.
    */
   def repairVacuum(log: DeltaLog): Unit = {
     val conf = log.newDeltaHadoopConf()
@@ -214,9 +214,10 @@ private object DeltaHistory {
     catch { case _: FileNotFoundException => None }
 
   /**
-   * Removes the commits from the log that only versions need whose files VACUUM LITE has removed: those before the last
-   * checkpoint at or before the version up to which it has looked. The next VACUUM LITE and time travel to later versions
-   * begin there. Delta itself keeps commits by their age, in whole days, and a table can get many thousands in a day.
+   * Removes the commits from the log that only versions need whose files VACUUM LITE has removed: those before the
+   * last checkpoint at or before the version up to which it has looked. The next VACUUM LITE and time travel to later
+   * versions begin there. Delta itself keeps commits by their age, in whole days, and a table can get many thousands
+   * in a day.
    */
   def removeVacuumed(log: DeltaLog): Unit = vacuumedUpTo(log).foreach { last =>
     val system = log.logPath.getFileSystem(log.newDeltaHadoopConf())

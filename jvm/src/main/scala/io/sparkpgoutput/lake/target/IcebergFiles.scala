@@ -299,8 +299,8 @@ private object IcebergVersion {
   final private val BatchRows = 4096
 
   /**
-   * Returns the columns that a rewrite reads and writes. In version 3 of the format, a row that only moves keeps its id and
-   * the number of its last change.
+   * Returns the columns that a rewrite reads and writes. In version 3 of the format, a row that only moves keeps its
+   * id and the number of its last change.
    *
    * @see Iceberg's specification, "Row Lineage"
    */

@@ -149,8 +149,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
   }
 
   /**
-   * Returns all tables of the target that a job has made. A table that cannot be read, for example because its log lacks a
-   * file, does not keep the others from being found.
+   * Returns all tables of the target that a job has made. A table that cannot be read, for example because its log
+   * lacks a file, does not keep the others from being found.
    *
    * @param wanted which ones, by their properties
    * @throws Throwable the error of a table, if none can be read, because then the store can be away

@@ -210,8 +210,8 @@ object TablePlace {
   )
 
   /**
-   * Returns whether a table that is listed exists. If the answer is an error, the table has its entry, and what reads it
-   * meets the error. For example, Iceberg reads the metadata of a table to find out whether it exists.
+   * Returns whether a table that is listed exists. If the answer is an error, the table has its entry, and what reads
+   * it meets the error. For example, Iceberg reads the metadata of a table to find out whether it exists.
    */
   private[target] def mayExist(exists: => Boolean): Boolean =
     try exists

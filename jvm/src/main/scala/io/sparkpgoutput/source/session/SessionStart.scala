@@ -81,9 +81,9 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
     } catch { case error: SQLException if error.getSQLState == SqlState.ObjectInUse => None }
 
   /**
-   * Ends another session of this source, unless a task of another executor reads from it. The server shows this only to a
-   * role with the rights of `pg_read_all_stats`. Without them, the first attempt of a task knows that the previous batch
-   * is done, and a later attempt waits until the earlier one ends.
+   * Ends another session of this source, unless a task of another executor reads from it. The server shows this only
+   * to a role with the rights of `pg_read_all_stats`. Without them, the first attempt of a task knows that the
+   * previous batch is done, and a later attempt waits until the earlier one ends.
    */
   private def endIfUnused(holder: SlotHolder): Unit = {
     def isParked = holder.applyLsn match {

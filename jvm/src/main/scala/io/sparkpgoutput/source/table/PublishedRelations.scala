@@ -114,8 +114,8 @@ object PublishedRelations {
     "c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384"
 
   /**
-   * A session that has this lock, or waits for it, keeps others from the text of a row filter. The server makes the list
-   * once, and only if there are row filters.
+   * A session that has this lock, or waits for it, keeps others from the text of a row filter. The server makes the
+   * list once, and only if there are row filters.
    */
   private val isUnlocked =
     """(r.prrelid <> ALL (ARRAY(
