@@ -164,3 +164,55 @@ def test_the_last_rows_of_a_dropped_table_are_not_applied_without_a_column(
         assert JobReport(last).lines("its last changes have the column 'c'")
         assert states(last) == {"short": "dropped"}
         assert [tuple(row) for row in spark.table(job.sql_name("short")).collect()] == [(1,)]
+
+
+@pytest.mark.lake
+def test_a_change_of_a_partitioned_table_alone_is_followed(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Within a session, the server does not see it: it keeps what it knows of the partitions."""
+    with Server() as server:
+        server.execute(
+            "CREATE SCHEMA s; CREATE SCHEMA u; CREATE TABLE s.other (id int PRIMARY KEY);"
+            "CREATE TABLE u.moved (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);"
+            "CREATE TABLE u.moved_1 PARTITION OF u.moved FOR VALUES FROM (0) TO (9);"
+            "CREATE TABLE s.keyless (id int, v text) PARTITION BY RANGE (id);"
+            "CREATE TABLE u.keyless_1 PARTITION OF s.keyless FOR VALUES FROM (0) TO (9);"
+            "ALTER TABLE u.keyless_1 REPLICA IDENTITY FULL;"
+            "CREATE PUBLICATION p FOR TABLES IN SCHEMA s WITH (publish_via_partition_root)"
+        )
+        job = LakeJob(tmp_path, server, "delta", publication="p")
+        job.use(spark)
+
+        def wait_for(*names: str) -> None:
+            for name in names:
+                table = job.sql_name(f"s_{name}")
+                rows = at_server(server, f"s.{name}")
+                wait_until(
+                    lambda table=table, rows=rows: (
+                        lake_rows(spark, table, spark.table(table).columns) == rows
+                    ),
+                    PATIENCE,
+                    0.2,
+                )
+
+        with job.session(spark) as replicate:
+            tables = JobTables(replicate())
+            tables.wait("live", "s.other")
+            # The session learns now that one partition is not published, and how rows of the other
+            # are identified.
+            server.execute(
+                "INSERT INTO u.moved VALUES (1, 'a'); INSERT INTO s.keyless VALUES (1, 'a');"
+                "INSERT INTO s.other VALUES (1)"
+            )
+            wait_for("other")
+            server.execute(
+                "ALTER TABLE u.moved SET SCHEMA s; ALTER TABLE s.keyless REPLICA IDENTITY FULL"
+            )
+            look(server)
+            tables.wait("live", "s.moved", "s.keyless")
+            server.execute(
+                "INSERT INTO s.moved VALUES (2, 'b'); UPDATE s.keyless SET v = 'b';"
+                "INSERT INTO s.other VALUES (2)"
+            )
+            wait_for("other", "moved", "keyless")

@@ -18,8 +18,12 @@ object JobCommand {
   /** Confirms an LSN to the server, which may then forget all changes below it. */
   final case class Confirm(lsn: Long) extends JobCommand
 
-  /** Begins a queue at the end of the transaction that is read, and reports [[JobCore.queueBegun]]. */
-  final case class BeginQueue(oid: Long) extends JobCommand
+  /**
+   * Begins a queue at the end of the transaction that is read, and reports [[JobCore.queueBegun]].
+   *
+   * @param since since when the catalog has shown the table as it is, by the clock of the job
+   */
+  final case class BeginQueue(oid: Long, since: Long) extends JobCommand
   final case class DropQueue(oid: Long, queue: ChangeQueue) extends JobCommand
 
   /**
@@ -109,7 +113,11 @@ final case class CatalogEntry(
 }
 
 /** An error of a table. */
-final case class TableFailure(kind: TableFailure.Kind, text: String)
+final case class TableFailure(kind: TableFailure.Kind, text: String) {
+
+  /** Whether the cause can pass without the user, and without a copy. */
+  def passes: Boolean = kind == TableFailure.Waits || kind == TableFailure.Passing
+}
 
 object TableFailure {
   sealed trait Kind

@@ -147,28 +147,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     work.phase = Phase.Defining(write())
   }
 
-  /** The columns of the target are those of the next definition. */
-  def defined(oid: Long, now: Long): Unit = end(oid) { work =>
-    work.notBefore = now
-    work.followed = work.triedWith
-    change(oid)(table =>
-      table.next.fold(table)(next =>
-        table.copy(
-          table = next.table,
-          // The cut that found the new definition is tried next, also if the table had failed before.
-          status = if (table.isFailed) Live else table.status,
-          formerNames = next.formerNames,
-          number = table.number + 1,
-          next = None
-        )
-      )
-    )
-  }
-
-  /** The definition of the table is newer, and its columns in the target are right. */
-  def redefined(oid: Long, table: MirroredTable, formerNames: Map[String, String]): Unit =
-    change(oid)(_.copy(table = table, formerNames = formerNames))
-
   // What the copies report.
 
   /**
@@ -192,7 +170,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       if (isLosing) end(oid)(copyAgain(oid, _, now))
       else if (Lsn.isBelow(lsn, least)) commands += MakeSnapshot(oid)
       else {
-        val made = MadeSnapshot(lsn, table, newest)
+        val made = MadeSnapshot(lsn, table, newest, now)
         if (kept.copyReason.nonEmpty) end(oid)(_.snapshot = Some(made)) else notes(oid, work, made)
       }
       !isLosing
@@ -200,6 +178,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   /** The state gets the snapshot before its rows are committed. */
   private def notes(oid: Long, work: TableWork, made: MadeSnapshot): Unit = {
+    val before = current.tables(oid)
     change(oid)(kept =>
       kept.copy(
         table = made.table.copy(target = kept.target),
@@ -214,6 +193,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       )
     )
     work.snapshot = None
+    work.live = Option.when(before.copyReason.nonEmpty)(before)
     work.phase = Phase.Noting(write())
   }
 
@@ -255,10 +235,14 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         work.notBefore = now
         change(oid)(_.copying(table.copyReason.get))
         write(): Unit
-      } else if (wasMakingSnapshot && table.copyReason.nonEmpty)
+      } else if (
+        wasMakingSnapshot && table.copyReason.nonEmpty || failure.passes && work.live.nonEmpty
+      ) {
         // The table is live, and goes on with its changes until the next try.
         work.snapshotAfter = now + TableWork.SnapshotPause
-      else failed(oid, work, failure, now)
+        work.live.filter(_ => table.needsCopy).foreach(put)
+        write(): Unit
+      } else failed(oid, work, failure, now)
     }
   }
 
@@ -367,7 +351,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       case Some(table) if work.phase == Phase.Idle && table.wantsCopy =>
         (table.status, found.problem) match {
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
-          case (_, Some(problem)) => refuse(found.oid, problem, now)
+          // A live table waits for what its copy needs, and goes on with its changes.
+          case (_, Some(problem)) if table.needsCopy => refuse(found.oid, problem, now)
           case (Failed(reason, _, _, true), None) if work.isRefused || work.isNews =>
             work.isRefused = false
             change(found.oid)(_.copy(
@@ -483,7 +468,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       table.status match {
         // While clients write, a commit of some table runs all the time.
         case Live | Failed(_, _, false, false) =>
-          hasAll(table.oid, lsn) && table.copyReason.isEmpty
+          hasAll(table.oid, lsn) && (table.copyReason.isEmpty || works(table.oid).problem.nonEmpty)
         case Copying(_, _)              => false
         case Failed(_, _, _, isLasting) => isLasting && works(table.oid).phase == Phase.Idle
         case Dropped | Excluded         => works(table.oid).phase == Phase.Idle
@@ -503,7 +488,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val blocked = if (moves.isEmpty) Set.empty[Long] else involved.filter(works(_).leaving.isEmpty)
     if (moves.nonEmpty && involved.exists(works(_).leaving.nonEmpty))
       giveUpWaiting(blocked.filter(moves.contains))
-    commitSnapshots()
+    commitSnapshots(now)
     copies(now, blocked)
     cuts(now, blocked)
     writeIfDue(now)
@@ -526,10 +511,15 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }
 
   /** Commits the snapshots of tables that have all changes before them. */
-  private def commitSnapshots(): Unit = works.foreach { case (oid, work) =>
+  private def commitSnapshots(now: Long): Unit = works.foreach { case (oid, work) =>
     val table = current.tables(oid)
+    def waitsTooLong =
+      work.snapshot.exists(now - _.time > TableWork.MostSnapshot) && lacksChanges(work)
     if (table.copyReason.isEmpty) dropSnapshot(oid, work)
-    else if (work.phase == Phase.Idle && table.next.isEmpty && !lacksChanges(work))
+    else if (waitsTooLong) {
+      dropSnapshot(oid, work)
+      work.snapshotAfter = now + TableWork.SnapshotPause
+    } else if (work.phase == Phase.Idle && table.next.isEmpty && !lacksChanges(work))
       work.snapshot.foreach(notes(oid, work, _))
   }
 

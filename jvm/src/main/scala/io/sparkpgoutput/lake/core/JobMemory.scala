@@ -103,7 +103,7 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
         case Phase.Beginning(needs) if needs <= written =>
           dropQueue(oid, work)
           work.phase = Phase.Queueing
-          commands += BeginQueue(oid)
+          commands += BeginQueue(oid, work.newSince)
         case Phase.Noting(needs) if needs <= written =>
           work.phase = Phase.Committing
           commands += CommitCopy(oid)
@@ -171,7 +171,7 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
       work.queue.fold(0L)(_.changes),
       work.queue.fold(0L)(_.bytes),
       work.queue.flatMap(_.oldest),
-      work.waiting,
+      work.waiting.orElse(work.problem.filter(_ => current.tables(oid).copyReason.nonEmpty)),
       Option.when(work.waiting.nonEmpty)(Instant.ofEpochMilli(work.notBefore))
     )
   )
@@ -195,6 +195,28 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
 
   // Small steps.
 
+  /** The columns of the target are those of the next definition. */
+  def defined(oid: Long, now: Long): Unit = end(oid) { work =>
+    work.notBefore = now
+    work.followed = work.triedWith
+    change(oid)(table =>
+      table.next.fold(table)(next =>
+        table.copy(
+          table = next.table,
+          // The cut that found the new definition is tried next, also if the table had failed before.
+          status = if (table.isFailed) Live else table.status,
+          formerNames = next.formerNames,
+          number = table.number + 1,
+          next = None
+        )
+      )
+    )
+  }
+
+  /** The definition of the table is newer, and its columns in the target are right. */
+  def redefined(oid: Long, table: MirroredTable, formerNames: Map[String, String]): Unit =
+    change(oid)(_.copy(table = table, formerNames = formerNames))
+
   /** The server is on another timeline than at the last look. */
   def timeline(timeline: Int): Unit = if (current.timeline != timeline) {
     current = current.copy(timeline = timeline)
@@ -209,6 +231,7 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
     }
     work.phase = Phase.Idle
     body(work)
+    work.live = None
     work.copyNext.foreach { reason =>
       work.copyNext = None
       change(oid)(_.copy(status = Copying(reason)))
@@ -389,6 +412,9 @@ final private class TableWork {
 
   /** When such a table may make its snapshot. Its cuts go on until then. */
   var snapshotAfter = Long.MinValue
+
+  /** The live table that a user wants to be copied, while the rows of its snapshot are committed. */
+  var live = Option.empty[TableState]
   var lastCommit = Long.MinValue / 2
   var notBefore = Long.MinValue / 2
   var failures = 0
@@ -412,7 +438,7 @@ final private class TableWork {
   var copyNext: Option[String] = None
   var fingerprint: Option[String] = None
 
-  /** When the fingerprint changed last. */
+  /** When a look found the fingerprint first. */
   var newSince = 0L
 
   /** The fingerprint at the last begin of a commit or a copy. */
@@ -491,6 +517,9 @@ private object TableWork {
 
   /** The time between two tries to make the snapshot of a live table. */
   final val SnapshotPause = 60000L
+
+  /** How long the snapshot of a live table waits for the changes before it. It locks the table. */
+  final val MostSnapshot = 300000L
   final val MostWait = 60000L
   final val FirstRetry = 10000L
   final val MostRetry = 600000L
@@ -504,8 +533,9 @@ private object TableWork {
  *
  * @param table the table as the snapshot has it
  * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
+ * @param time when it was made
  */
-final private case class MadeSnapshot(lsn: Long, table: MirroredTable, newest: Int)
+final private case class MadeSnapshot(lsn: Long, table: MirroredTable, newest: Int, time: Long)
 
 /** What a table is doing. */
 sealed private trait Phase
@@ -535,56 +565,4 @@ private object Phase {
 
   /** The job writes the state in which the table needs a copy. */
   final case class Giving(revision: Long) extends Phase
-}
-
-/** Which table gets which name in the target, when tables are renamed, dropped and made again. */
-private object TargetOwners {
-  import MirroredTable.folded
-
-  /**
-   * Returns the names that tables get, by the oids of the tables. A table of the target belongs to the table
-   * that has its name at the server now. A table that was renamed to a name that no table had before keeps
-   * the name that it has in the target.
-   *
-   * @param published what the catalog has
-   * @param state has each published table
-   */
-  def moves(published: Seq[CatalogEntry], state: JobState): Map[Long, String] = {
-    val possible = published.filter(_.problem.isEmpty)
-    val natural = possible.flatMap(found => found.naturals.map(folded(_) -> found.oid)).toMap
-    possible.flatMap { found =>
-      val table = state.tables(found.oid)
-      found.natural.filter { name =>
-        val wanted = found.naturals.map(folded)
-        def isTaken = state.tables.values.exists(other =>
-          other.oid != table.oid && names(other).exists(wanted.contains)
-        )
-        // The user can give a new name to a table that has to be copied, for example because the target has
-        // another table of the old name.
-        val isNew = table.generation == 0 || (found.isNamed && table.needsCopy)
-        if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
-        else isNew || table.target.isEmpty || isTaken ||
-        names(table).flatMap(natural.get).exists(_ != table.oid)
-      }.map(found.oid -> _)
-    }.toMap
-  }
-
-  /**
-   * Returns the tables that get or lose a name in the target by moves.
-   *
-   * @param modes the modes that tables get with their names
-   */
-  def involved(
-      moves: Map[Long, String],
-      state: JobState,
-      modes: Long => Option[TableMode]
-  ): Set[Long] = {
-    val moved = moves.toSeq.flatMap { case (oid, name) =>
-      val table = state.tables(oid).table
-      table.copy(target = name, mode = modes(oid).getOrElse(table.mode)).targets.map(folded)
-    }.toSet
-    moves.keySet ++ state.tables.values.filter(names(_).exists(moved)).map(_.oid)
-  }
-
-  private def names(table: TableState) = table.table.targets.map(folded)
 }

@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.core
 import java.time.Instant
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.InfinityMode
@@ -249,4 +249,56 @@ object MarkName {
   /** Finds the newest generation of a table's copies. */
   def newest(names: Iterable[String], job: String, oid: Long): Option[Int] =
     of(names, job).filter(_.oid == oid).map(_.generation).maxOption
+}
+
+/** Which table gets which name in the target, when tables are renamed, dropped and made again. */
+private object TargetOwners {
+  import MirroredTable.folded
+
+  /**
+   * Returns the names that tables get, by the oids of the tables. A table of the target belongs to the table
+   * that has its name at the server now. A table that was renamed to a name that no table had before keeps
+   * the name that it has in the target.
+   *
+   * @param published what the catalog has
+   * @param state has each published table
+   */
+  def moves(published: Seq[CatalogEntry], state: JobState): Map[Long, String] = {
+    val possible = published.filter(_.problem.isEmpty)
+    val natural = possible.flatMap(found => found.naturals.map(folded(_) -> found.oid)).toMap
+    possible.flatMap { found =>
+      val table = state.tables(found.oid)
+      found.natural.filter { name =>
+        val wanted = found.naturals.map(folded)
+        def isTaken = state.tables.values.exists(other =>
+          other.oid != table.oid && names(other).exists(wanted.contains)
+        )
+        // The user can give a new name to a table that has to be copied, for example because the target has
+        // another table of the old name.
+        val isNew = table.generation == 0 || (found.isNamed && table.needsCopy)
+        if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
+        else isNew || table.target.isEmpty || isTaken ||
+        names(table).flatMap(natural.get).exists(_ != table.oid)
+      }.map(found.oid -> _)
+    }.toMap
+  }
+
+  /**
+   * Returns the tables that get or lose a name in the target by moves.
+   *
+   * @param modes the modes that tables get with their names
+   */
+  def involved(
+      moves: Map[Long, String],
+      state: JobState,
+      modes: Long => Option[TableMode]
+  ): Set[Long] = {
+    val moved = moves.toSeq.flatMap { case (oid, name) =>
+      val table = state.tables(oid).table
+      table.copy(target = name, mode = modes(oid).getOrElse(table.mode)).targets.map(folded)
+    }.toSet
+    moves.keySet ++ state.tables.values.filter(names(_).exists(moved)).map(_.oid)
+  }
+
+  private def names(table: TableState) = table.table.targets.map(folded)
 }

@@ -113,6 +113,12 @@ final private[job] class JobParts(
   /** The last error of each table. */
   val lastErrors = new ConcurrentHashMap[Long, Throwable]
 
+  /** Forgets the tables that the job does not know any more. */
+  def forgetOthers(): Unit = {
+    val oids = state.tables.keySet
+    Seq(commits, lastErrors).foreach(_.keySet.removeIf(oid => !oids(oid)))
+  }
+
   /** Ends this process if another one of the job has taken over. */
   def checkEpoch(): Unit =
     if (epoch > 0) folder.newestEpoch().filter(_ > epoch).foreach { _ =>

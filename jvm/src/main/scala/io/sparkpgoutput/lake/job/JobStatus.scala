@@ -362,12 +362,14 @@ final class JobLog extends Logging {
   private val problems = new ConcurrentHashMap[TableName, String]
 
   /**
-   * Reports why a table cannot go on. It reports the same reason once, until the table has a commit or a copy.
+   * Reports why a table cannot go on. It reports the same reason once, until the table has a commit or a copy. Two texts
+   * that differ in a word with a digit have the same reason, because a store gives each request an id.
    *
    * @param unknown an error that this library does not know. Its stack trace goes to Spark's log.
    */
-  def failed(table: TableName, failure: TableFailure, unknown: Option[Throwable] = None): Unit =
-    if (problems.put(table, failure.text) != failure.text) {
+  def failed(table: TableName, failure: TableFailure, unknown: Option[Throwable] = None): Unit = {
+    val reason = failure.text.replaceAll("\\S*\\d\\S*", "")
+    if (problems.put(table, reason) != reason) {
       val what = failure.kind match {
         case TableFailure.Waits   => s"The table $table waits, and the job tries again."
         case TableFailure.Changed => s"The table $table is copied while the job goes on."
@@ -377,6 +379,7 @@ final class JobLog extends Logging {
       warn(s"$what ${failure.text}")
       unknown.foreach(logError(s"The table $table has met an error of another library", _))
     }
+  }
 
   /** Reports why a table cannot be copied. */
   def refused(table: TableName, problem: String): Unit =

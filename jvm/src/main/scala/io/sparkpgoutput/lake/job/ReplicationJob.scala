@@ -30,7 +30,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotState, SourceIdentity, WalEnd}
  */
 final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableName]) {
   import ReplicationJob._
-  import ready.{client, options, server}
+  import ready.{client, options}
 
   private val log = ready.log
   private val settings = JobSettings(
@@ -253,11 +253,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def run(command: JobCommand): Unit = command match {
     case WriteState(state, revision) => threads.writeState(writeState(state, revision))
     case Confirm(lsn)                => reader.confirm(lsn)
-    case BeginQueue(oid) =>
+    case BeginQueue(oid, since) =>
       reader.beginQueue(
         oid,
         new TableQueue(oid, _, space),
-        isNewSession = server.majorVersion < 15
+        isNewSession = now - reader.sessionMillis <= since
       ) {
         queue =>
           queues.put(oid, queue)
@@ -342,6 +342,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
           catalogWaits
         )
     parts.core(_.published(published, end, now))
+    parts.forgetOthers()
     // What is missing for a copy does not matter to a table that goes on without one.
     val failed = parts.state.tables.values.filter(_.isFailed).map(_.oid).toSet
     for (found <- published; problem <- found.problem if failed(found.oid))

@@ -57,6 +57,8 @@ final class ServerCatalog(
       val (excluded, sources) = published(connection).partition(isExcluded)
       val found = mirrored(connection, sources, state)
       note(prints, sources, found)
+      val oids = (sources ++ excluded).map(_.oid).toSet ++ state.tables.keySet
+      Seq(known, latest, names).foreach(_.filterInPlace((oid, _) => oids(oid)))
       // Only a table that is to be copied needs the rights that a copy needs.
       val copied = sources.zip(found).collect {
         case (source, (_, table))

@@ -41,6 +41,9 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   @volatile private var isStuck = false
   @volatile private var tried = 0L
 
+  /** Since when the disk has not been written; None if it could be written the last time. */
+  @volatile private var failing = Option.empty[Long]
+
   /** The bytes that queues have in memory. */
   def memoryUsed: Long = usedMemory.get
 
@@ -53,11 +56,15 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
    */
   def isFull: Boolean = isAboveMemory && {
     makeRoom()
-    isStillFull
+    isAboveMemory && isStuck
   }
 
-  /** Returns whether no room was found the last time, and nothing was removed since. */
-  def isStillFull: Boolean = isAboveMemory && isStuck
+  /**
+   * Returns whether no room was found the last time, and nothing was removed since. A disk that cannot be written counts
+   * after some seconds, because another program can use it up for a moment.
+   */
+  def isStillFull: Boolean = isAboveMemory && isStuck &&
+    failing.forall(System.nanoTime() - _ > QueueSpace.FailingNanos)
 
   private def isAboveMemory = usedMemory.get > memory
 
@@ -67,6 +74,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
       synchronized {
         val outcome = if (isClosed) QueueSpace.NoRoom else spill()
         isStuck = outcome == QueueSpace.NoRoom
+        if (!isStuck) failing = None
         tried = System.nanoTime()
       }
 
@@ -103,17 +111,20 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   private[queue] def giveDisk(bytes: Long): Unit = usedDisk.addAndGet(-bytes): Unit
 
   private[queue] def failed(error: IOException): Unit =
-    if (!isStuck)
+    if (failing.isEmpty) {
+      failing = Some(System.nanoTime())
       logWarning(
         "Changes that wait for their tables stay in memory, since the local disk cannot be written.",
         error
       )
+    }
 
   /** Removes a file that no block needs any more. If a file cannot be removed, its bytes still count. */
   private[queue] def delete(file: SpillFile): Unit =
     try {
       Files.deleteIfExists(file.path)
       giveDisk(file.size)
+      isStuck = false
     } catch {
       case error: IOException => logWarning(s"The file ${file.path} cannot be removed.", error)
     }
@@ -138,6 +149,9 @@ private[queue] object QueueSpace {
 
   /** How long a disk that could not be written is left alone. */
   private val RetryNanos = 100L * 1000 * 1000
+
+  /** After how long no room is expected on a disk that cannot be written. */
+  private val FailingNanos = 5L * 1000 * 1000 * 1000
 
   sealed trait Outcome
   case object Spilled extends Outcome

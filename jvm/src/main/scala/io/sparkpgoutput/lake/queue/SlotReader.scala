@@ -63,6 +63,7 @@ final class SlotReader(
 
   @volatile private var isStopping = false
   @volatile private var isRenewing = false
+  @volatile private var began = System.nanoTime()
   @volatile private var confirmation = 0L
   @volatile private var asks = false
 
@@ -100,7 +101,9 @@ final class SlotReader(
   /**
    * Puts the changes of a table from now on into a queue, which `made` takes.
    *
-   * @param isNewSession whether the changes have to come from a session that begins after this call
+   * @param isNewSession
+   *   whether the changes have to come from a session that begins after this call, because the table has changed since
+   *   this one began: see [[renew]]
    */
   def beginQueue(oid: Long, makeQueue: Long => TableQueue, isNewSession: Boolean)(
       made: TableQueue => Unit
@@ -140,10 +143,15 @@ final class SlotReader(
   def ask(isWaiting: Boolean): Unit = asks = isWaiting
 
   /**
-   * Begins a new session. Within a session, a server before version 15 does not change how it publishes a table,
-   * even if the table becomes a partition or stops being one (`rel_sync_cache_relation_cb` in `pgoutput.c`).
+   * Begins a new session. Within a session, the server goes on publishing a table as before, and by the same replica
+   * identity, if only a partitioned table above it has changed: by `ALTER TABLE … SET SCHEMA` or `REPLICA IDENTITY`, for
+   * example (`rel_sync_cache_relation_cb` in `pgoutput.c` forgets the changed table alone). Before version 15, this
+   * also holds if the table becomes a partition or stops being one.
    */
   def renew(): Unit = isRenewing = true
+
+  /** The age of the session, or of the one that begins. */
+  def sessionMillis: Long = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began)
 
   def stop(): Unit = isStopping = true
 
@@ -168,6 +176,7 @@ final class SlotReader(
         try {
           // What is asked for from here on needs another session than the one that begins.
           isRenewing = false
+          began = System.nanoTime()
           val waiting = tasksOfNext.asScala.toSeq
           session = Some(open())
           val (first, opened) = (readLsn, System.nanoTime())

@@ -172,6 +172,57 @@ class JobCoreSuite extends AnyFunSuite {
     assert(run(core, 10).contains(ApplyCut(oid, 400)), "its queue is still there")
   }
 
+  test("a history whose copy cannot be committed keeps its changes, and is copied later") {
+    val (core, queue) = copiedHistory()
+    queue.position = Some(350)
+    core.read(400)
+    core.applied(oid, 300, None, 4)
+    run(core, 5)
+    assert(run(core, 6).contains(CommitCopy(oid)))
+    val generation = core.state.tables(oid).generation
+    core.failed(oid, TableFailure(TableFailure.Waits, "It was truncated."), 7)
+    val commands = run(core, 8)
+    assert(core.state.tables(oid).status == Live)
+    assert(core.state.tables(oid).generation < generation, "the mark of the target is the same")
+    assert(commands.contains(ApplyCut(oid, 400)) && !commands.exists(_.isInstanceOf[DropQueue]))
+    queue.position = None
+    core.applied(oid, 400, None, 9)
+    assert(run(core, 60007).contains(MakeSnapshot(oid)))
+  }
+
+  test("a history whose copy needs a right goes on with its changes") {
+    val (core, queue) = job(history)
+    compared(core)
+    core.read(200)
+    queue.position = Some(150)
+    core.resync(oid, "asked", 1)
+    val found = history.tables.values.map(table =>
+      CatalogEntry(table.table, Some(table.target), Some("GRANT SELECT"), "without the right")
+    )
+    core.published(found.toSeq, 100, 1)
+    val commands = run(core, 2)
+    assert(commands.contains(ApplyCut(oid, 200)) && !commands.exists(_.isInstanceOf[DropQueue]))
+    assert(core.state.tables(oid).status == Live)
+    assert(core.shown(oid).waits.contains("GRANT SELECT"))
+    queue.position = None
+    core.applied(oid, 200, None, 3)
+    assert(!run(core, 4).contains(MakeSnapshot(oid)))
+    assert(core.isDone(180), "a job with `once` does not wait for the right")
+    look(core, "with the right")
+    assert(run(core, 5).contains(MakeSnapshot(oid)))
+  }
+
+  test("the snapshot of a history does not lock the table while the reader is far behind") {
+    val (core, queue) = copiedHistory()
+    queue.position = None
+    core.applied(oid, 200, None, 4)
+    assert(!run(core, 300000).contains(DropSnapshot(oid)))
+    assert(run(core, 300003).contains(DropSnapshot(oid)))
+    assert(core.state.tables(oid).status == Live)
+    assert(!run(core, 360000).contains(MakeSnapshot(oid)))
+    assert(run(core, 360003).contains(MakeSnapshot(oid)))
+  }
+
   test("a history that waits for its store gives up the snapshot, and is copied later") {
     val (core, _) = copiedHistory()
     core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 4)

@@ -89,7 +89,7 @@ final class SimulatedProcess(
   private def run(command: JobCommand): Unit = command match {
     case JobCommand.WriteState(state, revision) => write(state, revision)
     case JobCommand.Confirm(lsn)                => later(s"confirm $lsn")(confirm(lsn))
-    case JobCommand.BeginQueue(oid) => later(s"begin the queue of $oid") {
+    case JobCommand.BeginQueue(oid, _) => later(s"begin the queue of $oid") {
         val queue = new SimQueue(open.fold(core.readUpTo)(_._1.end))
         queues(oid) = queue
         caughtUp -= oid
