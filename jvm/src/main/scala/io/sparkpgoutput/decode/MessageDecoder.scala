@@ -50,10 +50,10 @@ import io.sparkpgoutput.protocol._
  *  - a logical message that has an xid and is not transactional,
  *  - a Relation or Type message without an xid, whose namespace has a control character in its first four bytes.
  *
- * Both readings of a logical message can be valid, so the decoder always makes both. If both are valid, the one with the
- * smaller LSN is right, because the other one takes an xid for the flags and the upper bytes of the LSN. If the reading
- * without an xid is right, the decoder makes it again for the row. If both readings fail, the one that got further says
- * what is wrong.
+ * Both readings of a logical message can be valid, so the decoder always makes both. If both are valid, the one with
+ * the smaller LSN is right, because the other one takes an xid for the flags and the upper bytes of the LSN. If the
+ * reading without an xid is right, the decoder makes it again for the row. If both readings fail, the one that got
+ * further says what is wrong.
  *
  * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin was dropped:
  * that gives null. A decoder is not thread-safe.

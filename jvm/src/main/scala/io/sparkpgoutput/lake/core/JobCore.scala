@@ -41,12 +41,13 @@ import io.sparkpgoutput.protocol.Lsn
  * state says that the table needs a copy. When that is durable, the queue is dropped. `maxHeldWal` also limits a live
  * table that waits while others are committed, for example for its folder in the store. If all tables wait, for
  * example for a store that is away, they hold back WAL without a limit. A table whose copy has failed loses its queue
- * at once: since the copy began, the state says that it needs one. A table without a queue holds back nothing, and
- * must be copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
+ * at once, unless it is live again: since the copy began, the state says that it needs one. A table without a queue
+ * holds back nothing, and must be copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
  *
- * '''What a full disk stops.''' Reading pauses for all tables until there is room. Of the queues of failed tables,
- * the largest is dropped. If there is none, that is the largest queue of a table that is copied. If no queue has a
- * whole transaction, so that no commit can make room, the queue of a live table is dropped.
+ * '''What a full disk stops.''' Reading pauses for all tables until there is room. The job drops the largest
+ * queue of the tables that have failed, or that wait while others are committed. If there is none, it drops the
+ * largest queue of the tables that are copied. If no queue has a whole transaction, so that no commit can make room, it
+ * drops that of a live table. A disk that cannot be written is full after five seconds.
  *
  * '''Why a cut is right.''' A cut is the first part of a queue, and ends at or below the read LSN, so it has
  * whole transactions. The cuts of a table are committed one after the other, and each commit compares the
@@ -260,7 +261,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         work.waits(text, now)
         // Nothing is known of what has changed, so the next try counts as the first.
         work.triedWith = None
-        // The queue is dropped, so a copy that was committed in spite of the error does not count.
+        // Its queue is dropped below. So it needs another copy, even if this one was committed in spite of the error.
         if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
       case TableFailure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
         change(oid)(_.copy(status = Copying(text)))

@@ -362,8 +362,8 @@ final class JobLog extends Logging {
   private val problems = new ConcurrentHashMap[TableName, String]
 
   /**
-   * Reports why a table cannot go on. It reports the same reason once, until the table has a commit or a copy. Two texts
-   * that differ in a word with a digit have the same reason, because a store gives each request an id.
+   * Reports why a table cannot go on. It reports the same reason once, until the table has a commit or a copy. Two
+   * texts that differ in a word with a digit have the same reason, because a store gives each request an id.
    *
    * @param unknown an error that this library does not know. Its stack trace goes to Spark's log.
    */

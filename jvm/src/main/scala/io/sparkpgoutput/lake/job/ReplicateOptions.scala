@@ -64,7 +64,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  *   error of the table
  * @param retryFor how long a job with `once` tries passing errors again
  * @param maxBytesPerCommit the greatest size of a commit of several transactions
- * @param maxHeldWal the WAL in bytes that a failed table holds back at the server at most
+ * @param maxHeldWal the bytes of WAL that the job has read and a failed table holds back at the server, at most
  * @param queueMemory
  *   the bytes of memory that all queues share. 0 is the default share of the heap: see
  *   [[queueMemoryBytes]].
@@ -499,8 +499,8 @@ object ReplicateOptions {
       size(
         "maxHeldWal",
         "10g",
-        "How much WAL of all tables the server keeps for a failed table at most. Above it, the job " +
-          "drops the changes of the table, and copies the table when the cause of the error is gone."
+        "How much of the WAL that the job has read, of all tables, the server keeps for a failed " +
+          "table at most. Above it, the job drops the changes of the table, and copies the table when the cause of the error is gone."
       )((options, bytes) => options.copy(maxHeldWal = bytes)),
       OptionSpec.parsed[ReplicateOptions, Long](
         "queueMemory",

@@ -53,9 +53,12 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * `versions`, or deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must
  * be missing in these rows. So the table stays live and keeps its queue. Step 4 comes first. Then the table gets its
  * changes up to L0, and none from L0 on. Then come the new generation and L0 in one state, and step 6. If a cut has
- * to wait, for example for the store, the job gives up the snapshot and makes another one later. If a cut cannot be
- * applied, or if the table is copied for any other reason, the job does not have these changes, or cannot read them
- * any more: the rows have what was applied before step 1.
+ * to wait, for example for the store, the job gives up the snapshot and makes another one later. So it does if the
+ * changes up to L0 do not come within five minutes, because the snapshot locks the table, and if step 6 fails for a
+ * reason that passes. The table then has its earlier generation again. If its rows were committed in spite of the
+ * error, the next cut finds the new generation, and the table is copied. If a cut cannot be applied, or if the table
+ * is copied for any other reason, the job does not have these changes, or cannot read them any more: the rows have
+ * what was applied before step 1.
  *
  * '''What a kill leaves.''' Before step 6, the table of the target has its old rows, and the state says that it is
  * copied, so the next process starts over at step 1. After step 6, the table has the mark L0 of the generation
@@ -75,17 +78,20 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *  - The messages of the table contradict the catalog, or lack values that the target needs
  *    ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
  *  - The target cannot follow a change of the columns ([[io.sparkpgoutput.lake.target.TableEvolution]]).
- *  - An option gives a column another type, its values another meaning, or the table another mode.
+ *  - An option gives a column another type or its values another meaning, gives a mirror a history, or lets deleted
+ *    rows go that were marked.
  *  - An option excludes or hashes other columns, or the options lay out the table in a way that needs a copy.
- *  - The mark of the table is gone, is lower than the job expects, or belongs to a newer copy: somebody has removed or
- *    restored the table, or another process has copied it. Drift leads to no copy.
+ *  - The mark of the table is gone, is lower than the job expects, or belongs to a newer copy: somebody has removed
+ *    or restored the table, or another process has copied it. Or a start cannot read the mark, and the server is on
+ *    another timeline than before.
  *  - The queue of the table is gone: the job has dropped it ([[io.sparkpgoutput.lake.core.JobCore]]), or a file of it
  *    is lost.
  *  - The table gets a name in the target that another table had.
  *  - A copy of it has not ended.
  *
- * If `onSchemaChange` is `error`, a table that a commit finds changed fails instead. Requests, lost queues, new names
- * and what a start finds always lead to a copy. If three copies for the same reason did not help, the table fails.
+ * If `onSchemaChange` is `error`, a table fails instead if a commit finds it changed, finds another mark, or lacks a
+ * file of its queue. Requests, dropped queues, new names and what a start finds always lead to a copy. If three
+ * copies for the same reason did not help, the table fails.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

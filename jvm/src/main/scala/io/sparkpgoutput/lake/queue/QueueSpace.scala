@@ -60,8 +60,8 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   }
 
   /**
-   * Returns whether no room was found the last time, and nothing was removed since. A disk that cannot be written counts
-   * after some seconds, because another program can use it up for a moment.
+   * Returns whether no room was found the last time, and nothing was removed since. A disk that cannot be written
+   * counts after some seconds, because another program can use it up for a moment.
    */
   def isStillFull: Boolean = isAboveMemory && isStuck &&
     failing.forall(System.nanoTime() - _ > QueueSpace.FailingNanos)

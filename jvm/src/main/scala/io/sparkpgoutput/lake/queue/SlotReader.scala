@@ -144,9 +144,9 @@ final class SlotReader(
 
   /**
    * Begins a new session. Within a session, the server goes on publishing a table as before, and by the same replica
-   * identity, if only a partitioned table above it has changed: by `ALTER TABLE … SET SCHEMA` or `REPLICA IDENTITY`, for
-   * example (`rel_sync_cache_relation_cb` in `pgoutput.c` forgets the changed table alone). Before version 15, this
-   * also holds if the table becomes a partition or stops being one.
+   * identity, if only a partitioned table above it has changed: by `ALTER TABLE … SET SCHEMA` or `REPLICA IDENTITY`,
+   * for example (`rel_sync_cache_relation_cb` in `pgoutput.c` forgets the changed table alone). Before version 15,
+   * this also holds if the table becomes a partition or stops being one.
    */
   def renew(): Unit = isRenewing = true
 
