@@ -113,6 +113,7 @@ def test_replayed_changes_make_the_tables_of_the_server(
     assert differing(replay(of_captures[name]), finals()[version]) <= set(NOT_REPLAYED)
 
 
+@pytest.mark.takes_long
 def test_an_interrupted_reader_gets_the_changes_of_an_uninterrupted_one(
     spark: SparkSession,
 ) -> None:
@@ -180,6 +181,7 @@ def test_partitions_of_the_messages_do_not_matter(
     messages.unpersist()
 
 
+@pytest.mark.takes_long
 def test_open_transactions_are_those_of_the_reference(spark: SparkSession) -> None:
     """The messages end at random places, often in transactions, and right after PREPARE."""
     dice = random.Random("ends")
