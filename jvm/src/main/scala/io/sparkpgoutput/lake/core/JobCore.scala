@@ -264,6 +264,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         // Its queue is dropped below. So it needs another copy, even if this one was committed in spite of the error.
         if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
       case TableFailure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
+        work.newSince = now
         change(oid)(_.copy(status = Copying(text)))
         work.notBefore = now
       case kind =>

@@ -438,7 +438,7 @@ final private class TableWork {
   var copyNext: Option[String] = None
   var fingerprint: Option[String] = None
 
-  /** When a look found the fingerprint first. */
+  /** When a look found the fingerprint first, or a commit found the table changed. */
   var newSince = 0L
 
   /** The fingerprint at the last begin of a commit or a copy. */

@@ -44,6 +44,9 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private var usedMemory = 0L
   private var usedDisk = 0L
 
+  /** When the disk could not be written last. */
+  private var failed = System.nanoTime() - KeyCache.PauseNanos
+
   /** The bytes that are reserved for keys that are being collected. */
   private var collecting = 0L
   private var files = 0L
@@ -87,7 +90,8 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
       if (usedMemory + bytes <= memory) {
         usedMemory += bytes
         Some(new KeptKeys(LongBuffer.wrap(keys), haveAll, isOnDisk = false))
-      } else if (usedDisk + bytes <= disk) written(keys, haveAll)
+      } else if (usedDisk + bytes <= disk && System.nanoTime() - failed >= PauseNanos)
+        written(keys, haveAll)
       else None
     attempt().orElse {
       idle.foreach(_.clear())
@@ -120,7 +124,8 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
       Some(new KeptKeys(mapped.asLongBuffer, haveAll, isOnDisk = true))
     } catch {
       case problem: IOException =>
-        logWarning("Keys of data files are not kept on the local disk.", problem)
+        failed = System.nanoTime()
+        logWarning("For some minutes, no keys of data files are kept on the local disk.", problem)
         None
     }
 
@@ -139,6 +144,9 @@ object KeyCache {
   final private val MostNumbers = 1L << 27
   final private val PartBytes = 1 << 16
   private val IdleNanos = java.time.Duration.ofMinutes(10).toNanos
+
+  /** How long nothing is written to a disk that could not be written. */
+  private val PauseNanos = java.time.Duration.ofMinutes(5).toNanos
 }
 
 /**

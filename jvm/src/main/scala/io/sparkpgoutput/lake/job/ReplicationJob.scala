@@ -30,7 +30,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotState, SourceIdentity, WalEnd}
  */
 final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableName]) {
   import ReplicationJob._
-  import ready.{client, options}
+  import ready.{client, options, server}
 
   private val log = ready.log
   private val settings = JobSettings(
@@ -257,7 +257,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       reader.beginQueue(
         oid,
         new TableQueue(oid, _, space),
-        isNewSession = now - reader.sessionMillis <= since
+        isNewSession = server.majorVersion < 15 || now - reader.sessionMillis <= since
       ) {
         queue =>
           queues.put(oid, queue)

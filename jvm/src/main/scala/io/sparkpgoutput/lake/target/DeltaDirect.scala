@@ -37,6 +37,7 @@ import io.sparkpgoutput.lake.direct.{
   TableFiles,
   TableKeys
 }
+import io.sparkpgoutput.protocol.Lsn
 
 /**
  * Direct commits to a Delta table. This file and `DeltaFiles.scala` have all calls to internal classes of
@@ -95,7 +96,9 @@ final private class DeltaDirect(
     val operation =
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
     // A store can report that the version exists because it has lost its answer to the first request.
-    def isMade = DeltaTransactions.of(log.update()).forall(_.get(mark.appId).contains(mark.version))
+    // By then, another process of the job can have gone on from it.
+    def isMade = DeltaTransactions.of(log.update())
+      .forall(_.get(mark.appId).exists(found => !Lsn.isBelow(found, mark.version)))
     val version = layout.committing(isMade)(transaction.commit(actions ++ added :+ mark, operation))
     committed = true
     if (version == snapshot.version + 1)

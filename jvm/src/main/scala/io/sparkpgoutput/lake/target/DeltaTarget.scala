@@ -227,10 +227,11 @@ final class DeltaTarget(
       transaction.txnVersion(name.toString)
       // A copy of an empty table has no files by which Delta would find the conflict.
       transaction.txnVersion(name.next.toString)
-      // Delta accepts two appends at the same time. It must not accept an append of another copy.
+      // Delta accepts two appends at the same time. It must not accept an append of another copy. A MERGE leaves out
+      // files by their bounds, so Delta would accept that somebody restores an older version during the MERGE.
       write match {
-        case TargetWrite.Append(_) => transaction.readWholeTable()
-        case _                     => ()
+        case TargetWrite.Append(_) | _: TargetWrite.Merge => transaction.readWholeTable()
+        case _                                            => ()
       }
       if (name.isReplaced(transactions(transaction.snapshot).keys))
         throw new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> sqlName(table))

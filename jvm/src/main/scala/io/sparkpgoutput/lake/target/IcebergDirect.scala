@@ -282,7 +282,7 @@ final private class IcebergDirect(keys: TableKeys) {
           }).values.toList
           made.foreach(replace.addFile(_))
           kept ++ all.map { case (file, bitmap) =>
-            file.path -> file.withDeleted(made.map(new DeletedRows(_, bitmap)), bitmap)
+            file.path -> file.withDeleted(made.flatMap(DeletedRows.in(_, bitmap)), bitmap)
           }
         }
       (replace, left)
@@ -354,7 +354,7 @@ final private class IcebergDirect(keys: TableKeys) {
         })
         made.values.foreach(delta.addDeletes)
         rows.map { case (file, positions) =>
-          val fresh = made.get(file.partition).map(new DeletedRows(_, positions))
+          val fresh = made.get(file.partition).flatMap(DeletedRows.in(_, positions))
           val deletions = fresh.toList ++ file.deletions.filterNot(isMerged)
           file.withDeleted(deletions, now.get(file.path).fold(file.deleted)(_.all))
         }

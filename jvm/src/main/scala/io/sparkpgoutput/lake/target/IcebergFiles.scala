@@ -134,6 +134,13 @@ private object DeletedRows {
   /** Returns the positions of all the rows. */
   def of(deletions: Iterable[DeletedRows]): RoaringBitmap =
     RoaringBitmap.or(deletions.iterator.map(_.positions).asJava)
+
+  /**
+   * The rows of a data file that a new delete file of its partition deletes; None if there are none. A delete file with
+   * rows of one data file only is removed when this data file goes, so no other data file may need it.
+   */
+  def in(file: DeleteFile, positions: RoaringBitmap): Option[DeletedRows] =
+    Option.unless(positions.isEmpty)(new DeletedRows(file, positions))
 }
 
 /**

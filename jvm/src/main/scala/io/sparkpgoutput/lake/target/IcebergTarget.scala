@@ -8,9 +8,10 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.connector.catalog.TableCatalog
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.pgoutput.{ClonedSession, RowsOfRdd, TablePlans}
-import org.apache.spark.sql.types.{StructField, StructType, VariantType}
+import org.apache.spark.sql.types.{StructType, VariantType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import org.apache.iceberg.actions.DeleteOrphanFiles.PrefixMismatchMode
@@ -20,7 +21,6 @@ import org.apache.iceberg.exceptions.{
   CommitStateUnknownException,
   ValidationException
 }
-import org.apache.iceberg.expressions.{Expressions, Term}
 import org.apache.iceberg.io.{FileIO, LocationProvider, SupportsPrefixOperations}
 import org.apache.iceberg.spark.SparkSchemaUtil
 import org.apache.iceberg.spark.actions.SparkActions
@@ -28,21 +28,19 @@ import org.apache.iceberg.spark.source.SparkTable
 import org.apache.iceberg.util.PropertyUtil
 import org.apache.iceberg.{
   BaseTable,
+  DataOperations,
   HasTableOperations,
   MetadataColumns,
-  Schema,
   Snapshot,
   Table,
   TableMetadata,
   TableOperations,
   TableProperties => Names,
-  Transaction,
-  Transactions,
-  UpdateSchema
+  Transactions
 }
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
+import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect, TableFiles}
 import io.sparkpgoutput.protocol.Lsn
@@ -243,6 +241,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
           val all = once(session, marked, whole(table, rows))
           TablePlans.overwrite(session, target, all, where)
         case TargetWrite.Replace(rows, shape) =>
+          marking.sources = snapshotsOf(rows)
           val transaction = Transactions.newTransaction(marked.name, marking)
           val all = withOthers(table, rows)
           checkSorted(table, transaction.table, all.schema)
@@ -261,6 +260,12 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     // A MERGE that changes nothing makes no snapshot.
     if (!marking.hasCommitted) marked.newFastAppend().set(name.toString, lsn.toString).commit()
   }
+
+  /** Returns the snapshots that rows are read from: those of a copy can keep rows of the table. */
+  private def snapshotsOf(rows: DataFrame): Set[Long] = rows.queryExecution.analyzed
+    .collect { case relation: DataSourceV2Relation => relation.table }
+    .collect { case read: SparkTable => Option(read.table.currentSnapshot) }
+    .flatten.map(_.snapshotId).toSet
 
   /** Iceberg reads each sort order that a table has had, and fails if one of its columns is gone. */
   private def checkSorted(name: String, table: Table, rows: StructType): Unit = {
@@ -456,12 +461,20 @@ private class CheckedOperations(operations: TableOperations) extends TableOperat
     }
 
   private def isThere(snapshot: Snapshot, failed: CommitFailedException) =
-    try snapshot != null && operations.refresh().snapshot(snapshot.snapshotId) != null
-    catch {
+    try {
+      val now = operations.refresh()
+      val isFound = snapshot != null && now.snapshot(snapshot.snapshotId) != null
+      if (!isFound && mayBeExpired(now))
+        throw new IllegalStateException("A later commit of the job is in the table.")
+      isFound
+    } catch {
       case NonFatal(problem) =>
         failed.addSuppressed(problem)
         throw new CommitStateUnknownException(failed) // which keeps the files
     }
+
+  /** Whether the snapshot of the commit can have been in the table, and is removed since. */
+  protected def mayBeExpired(now: TableMetadata): Boolean = false
 
   override def current(): TableMetadata = operations.current
   override def refresh(): TableMetadata = operations.refresh
@@ -490,11 +503,23 @@ final private class MarkingOperations(
 
   def hasCommitted: Boolean = committed
 
+  /** The snapshots of the table that the rows of the commit were read from. Nobody may have changed its rows since. */
+  @volatile var sources: Set[Long] = Set.empty
+
+  private def isSource(base: TableMetadata, source: Long) = IcebergMark.ancestors(base)
+    .dropWhile(found => found.snapshotId != source && found.operation == DataOperations.REPLACE)
+    .nextOption().exists(_.snapshotId == source)
+
+  override protected def mayBeExpired(now: TableMetadata): Boolean =
+    IcebergMark.read(now, table, name).exists(!Lsn.isBelow(_, lsn))
+
   override def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
     val found = IcebergMark.read(base, table, name)
     if (name.isReplaced(base.properties.keySet.asScala))
       throw refused(new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table))
     if (found != expected) throw refused(TargetError.otherMark(table, expected, found))
+    if (!sources.forall(isSource(base, _)))
+      throw new ValidationException("The rows that stay were read from an earlier snapshot.")
     val snapshot = metadata.currentSnapshot
     if (snapshot == null || snapshot == base.currentSnapshot)
       throw refused(new LakeException("PGOUTPUT_TARGET_FORMAT.NOT_CURRENT", "table" -> table))
@@ -507,88 +532,4 @@ final private class MarkingOperations(
   /** Iceberg removes the manifests of a commit that fails in this way, and does not try it again. */
   private def refused(error: LakeException) =
     new ValidationException(error, "%s", error.getMessage)
-}
-
-/** Gives a table of Iceberg the columns of rows that replace all of its rows. */
-private object IcebergColumns {
-
-  /** Returns whether a table has all columns of rows, with their types. */
-  def fits(schema: Schema, rows: StructType): Boolean = {
-    val before = SparkSchemaUtil.convert(schema)
-    rows.forall(field => before.exists(isSame(_, field)))
-  }
-
-  /** Returns whether a table has a column with the name of another one, and with another type. */
-  def isReplaced(schema: Schema, field: StructField): Boolean =
-    SparkSchemaUtil.convert(schema).exists(known =>
-      known.name == field.name && known.dataType != field.dataType
-    )
-
-  private def isSame(one: StructField, other: StructField) =
-    one.name == other.name && one.dataType == other.dataType
-
-  /** A column whose type changes becomes a new column of the same name, since no old value stays. */
-  def fit(update: UpdateSchema, schema: Schema, rows: StructType): Unit = {
-    val before = SparkSchemaUtil.convert(schema)
-    val after = SparkSchemaUtil.convert(rows)
-    rows.foreach { field =>
-      val known = before.find(_.name.equalsIgnoreCase(field.name))
-      if (!known.exists(isSame(_, field))) {
-        known.foreach(known => update.deleteColumn(known.name))
-        // In this method, a name with a point is the name of a column, and not a path.
-        update.allowIncompatibleChanges()
-          .addColumn(null, field.name, after.asStruct.field(field.name).`type`)
-      }
-    }
-    update.commit()
-  }
-}
-
-/** Gives a table of Iceberg a partitioning and a sort order. Files that exist keep theirs. */
-private object IcebergShape {
-  def fit(transaction: Transaction, shape: TableShape): Unit = {
-    partition(transaction, shape.partition)
-    sort(transaction, shape.cluster)
-  }
-
-  private def partition(transaction: Transaction, wanted: Seq[PartitionField]): Unit = {
-    val table = transaction.table
-    val found = table.spec.fields.asScala.filterNot(_.transform.isVoid).toSeq
-    def id(field: PartitionField) = (table.schema.findField(field.column).fieldId, name(field))
-    val known = found.map(field => (field.sourceId, field.transform.toString))
-    if (known.toSet != wanted.map(id).toSet) {
-      val update = transaction.updateSpec().caseSensitive(true)
-      found.filterNot(field => wanted.map(id).contains((field.sourceId, field.transform.toString)))
-        .foreach(field => update.removeField(field.name))
-      wanted.filterNot(field => known.contains(id(field))).foreach(field =>
-        update.addField(term(field))
-      )
-      update.commit()
-    }
-  }
-
-  /** How Iceberg writes a transform. */
-  private def name(field: PartitionField): String =
-    field.transform.stripSuffix("s") + field.number.fold("")(number => s"[$number]")
-
-  private def term(field: PartitionField): Term = field.transform match {
-    case "years"    => Expressions.year(field.column)
-    case "months"   => Expressions.month(field.column)
-    case "days"     => Expressions.day(field.column)
-    case "hours"    => Expressions.hour(field.column)
-    case "bucket"   => Expressions.bucket(field.column, field.number.get)
-    case "truncate" => Expressions.truncate(field.column, field.number.get)
-    case _          => Expressions.ref(field.column)
-  }
-
-  private def sort(transaction: Transaction, wanted: Seq[String]): Unit = {
-    val table = transaction.table
-    val found =
-      table.sortOrder.fields.asScala.map(field => table.schema.findColumnName(field.sourceId))
-    if (found.toSeq != wanted || table.sortOrder.fields.asScala.exists(!_.transform.isIdentity)) {
-      val order = transaction.replaceSortOrder().caseSensitive(true)
-      wanted.foreach(order.asc(_))
-      order.commit()
-    }
-  }
 }

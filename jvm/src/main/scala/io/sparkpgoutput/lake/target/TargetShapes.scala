@@ -1,9 +1,15 @@
 package io.sparkpgoutput.lake.target
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.types._
+
+import org.apache.iceberg.expressions.{Expressions, Term}
+import org.apache.iceberg.spark.SparkSchemaUtil
+import org.apache.iceberg.{Schema, Transaction, UpdateSchema}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
@@ -188,4 +194,88 @@ object DeltaPartitionText {
         error.initCause(problem)
         error
     }
+}
+
+/** Gives a table of Iceberg the columns of rows that replace all of its rows. */
+private object IcebergColumns {
+
+  /** Returns whether a table has all columns of rows, with their types. */
+  def fits(schema: Schema, rows: StructType): Boolean = {
+    val before = SparkSchemaUtil.convert(schema)
+    rows.forall(field => before.exists(isSame(_, field)))
+  }
+
+  /** Returns whether a table has a column with the name of another one, and with another type. */
+  def isReplaced(schema: Schema, field: StructField): Boolean =
+    SparkSchemaUtil.convert(schema).exists(known =>
+      known.name == field.name && known.dataType != field.dataType
+    )
+
+  private def isSame(one: StructField, other: StructField) =
+    one.name == other.name && one.dataType == other.dataType
+
+  /** A column whose type changes becomes a new column of the same name, since no old value stays. */
+  def fit(update: UpdateSchema, schema: Schema, rows: StructType): Unit = {
+    val before = SparkSchemaUtil.convert(schema)
+    val after = SparkSchemaUtil.convert(rows)
+    rows.foreach { field =>
+      val known = before.find(_.name.equalsIgnoreCase(field.name))
+      if (!known.exists(isSame(_, field))) {
+        known.foreach(known => update.deleteColumn(known.name))
+        // In this method, a name with a point is the name of a column, and not a path.
+        update.allowIncompatibleChanges()
+          .addColumn(null, field.name, after.asStruct.field(field.name).`type`)
+      }
+    }
+    update.commit()
+  }
+}
+
+/** Gives a table of Iceberg a partitioning and a sort order. Files that exist keep theirs. */
+private object IcebergShape {
+  def fit(transaction: Transaction, shape: TableShape): Unit = {
+    partition(transaction, shape.partition)
+    sort(transaction, shape.cluster)
+  }
+
+  private def partition(transaction: Transaction, wanted: Seq[PartitionField]): Unit = {
+    val table = transaction.table
+    val found = table.spec.fields.asScala.filterNot(_.transform.isVoid).toSeq
+    def id(field: PartitionField) = (table.schema.findField(field.column).fieldId, name(field))
+    val known = found.map(field => (field.sourceId, field.transform.toString))
+    if (known.toSet != wanted.map(id).toSet) {
+      val update = transaction.updateSpec().caseSensitive(true)
+      found.filterNot(field => wanted.map(id).contains((field.sourceId, field.transform.toString)))
+        .foreach(field => update.removeField(field.name))
+      wanted.filterNot(field => known.contains(id(field))).foreach(field =>
+        update.addField(term(field))
+      )
+      update.commit()
+    }
+  }
+
+  /** How Iceberg writes a transform. */
+  private def name(field: PartitionField): String =
+    field.transform.stripSuffix("s") + field.number.fold("")(number => s"[$number]")
+
+  private def term(field: PartitionField): Term = field.transform match {
+    case "years"    => Expressions.year(field.column)
+    case "months"   => Expressions.month(field.column)
+    case "days"     => Expressions.day(field.column)
+    case "hours"    => Expressions.hour(field.column)
+    case "bucket"   => Expressions.bucket(field.column, field.number.get)
+    case "truncate" => Expressions.truncate(field.column, field.number.get)
+    case _          => Expressions.ref(field.column)
+  }
+
+  private def sort(transaction: Transaction, wanted: Seq[String]): Unit = {
+    val table = transaction.table
+    val found =
+      table.sortOrder.fields.asScala.map(field => table.schema.findColumnName(field.sourceId))
+    if (found.toSeq != wanted || table.sortOrder.fields.asScala.exists(!_.transform.isIdentity)) {
+      val order = transaction.replaceSortOrder().caseSensitive(true)
+      wanted.foreach(order.asc(_))
+      order.commit()
+    }
+  }
 }

@@ -7,14 +7,16 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.functions.{col, udf}
 import org.apache.spark.sql.types._
 
+import org.apache.iceberg.expressions.Expressions
 import org.apache.iceberg.hadoop.HadoopTables
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
 import org.apache.iceberg.{HasTableOperations, Table}
 
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.apply.IcebergTables
 import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
@@ -94,6 +96,43 @@ class IcebergDirectSuite extends TableTests {
         added.map(toRow(_).asInstanceOf[InternalRow]).toVector
       )
     }
+  }
+
+  test("v2: rows stay deleted when a data file goes that was beside theirs") {
+    val made = new Written("beside", columns, 2)
+    Seq(0 until 100, 200 until 203, 300 until 303)
+      .foreach(ids => made.write(Nil, values(ids, "a")))
+    made.write(Seq(0, 200), Nil) // one delete file for two data files
+    // The next commit reads the metadata again, which give this delete file to all three.
+    spark.sql(s"INSERT INTO ${made.sql} VALUES (999, 'b')")
+    made.write(Seq(201, 202), Nil)
+    // So many delete files become one, which has rows of the first data file only.
+    (1 to 17).foreach(id => made.write(Seq(id), Nil))
+    made.write(300 until 303, Nil)
+    assert(made.rows.map(_.getInt(0)) == (18 until 100) :+ 999)
+  }
+
+  test("a copy that keeps rows of the table is a conflict if somebody has changed them since") {
+    val made = new Written("kept", columns, 2)
+    (1 to 3).foreach(id => made.write(Nil, values(Seq(id), "a")))
+    def operations = new HadoopTables(spark.sessionState.newHadoopConf())
+      .load(made.iceberg.location)
+    def copy(also: () => Unit): Unit = {
+      DuringRead.step = also
+      val kept = target.read(spark, "kept")
+        .where(udf((_: Int) => DuringRead.run()).asNondeterministic()(col("id")))
+      target.commit(spark, "kept", name.copy(generation = 1), None, 50)(
+        TargetWrite.Replace(kept, None)
+      )
+    }
+    // By another process, as Spark's table would see it at once.
+    def delete(): Unit =
+      operations.newDelete().deleteFromRowFilter(Expressions.equal("id", 2)).commit()
+    val conflict = intercept[PgOutputException](copy(() => delete()))
+    assert(conflict.getCondition == "PGOUTPUT_COMMIT_CONFLICT")
+    assert(made.rows == values(Seq(1, 3), "a"))
+    copy(() => ())
+    assert(made.rows == values(Seq(1, 3), "a"))
   }
 
   private def isFlat(dataType: DataType) = dataType match {
@@ -626,5 +665,17 @@ class IcebergDirectSuite extends TableTests {
     spark.sql(s"INSERT INTO ${made.sql} VALUES (1, 'x')")
     made.iceberg.updateProperties().remove("write.format.default").commit()
     assert(intercept[NotDirect](made.write(Seq(1), Nil)).reason.contains("AVRO"))
+  }
+}
+
+/** What happens when a task reads the first row. */
+private object DuringRead {
+  @volatile var step: () => Unit = () => ()
+
+  def run(): Boolean = synchronized {
+    val now = step
+    step = () => ()
+    now()
+    true
   }
 }
