@@ -185,16 +185,15 @@ def test_a_change_of_a_partitioned_table_alone_is_followed(
         job.use(spark)
 
         def wait_for(*names: str) -> None:
-            for name in names:
-                table = job.sql_name(f"s_{name}")
-                rows = at_server(server, f"s.{name}")
-                wait_until(
-                    lambda table=table, rows=rows: (
-                        lake_rows(spark, table, spark.table(table).columns) == rows
-                    ),
-                    PATIENCE,
-                    0.2,
+            wanted = {job.sql_name(f"s_{name}"): at_server(server, f"s.{name}") for name in names}
+
+            def are_equal() -> bool:
+                return all(
+                    lake_rows(spark, table, spark.table(table).columns) == rows
+                    for table, rows in wanted.items()
                 )
+
+            wait_until(are_equal, PATIENCE, 0.2)
 
         with job.session(spark) as replicate:
             tables = JobTables(replicate())
