@@ -49,12 +49,17 @@ final class TargetOracle(table: ServerTable) {
       }
       rows = rows.map { case (key, row) => key -> (row - from + (to -> row(from))) }
       ended = ended.map(row => row - from + (to -> row(from)))
+      findKeys()
     case ColumnChange.Widen(name, dataType) =>
       columns = columns.map { case (other, before) =>
         other -> (if (other == name) dataType else before)
       }
-      rows = rows.values.map(row => keyOf(row) -> row).toMap
+      findKeys()
   }
+
+  /** If a column of the key has another name already, the target gets this name by the next change. */
+  private def findKeys(): Unit = if (rows.values.forall(row => table.key.forall(row.contains)))
+    rows = rows.values.map(row => keyOf(row) -> row).toMap
 
   /** Others write a row. */
   def put(row: Values): Unit = rows += keyOf(row) -> row
