@@ -150,8 +150,8 @@ final class DirectHistory(
       )(write: TargetWrite): Unit = super.commit(session, table, name, expected, lsn)(write match {
         case TargetWrite.Direct(change) =>
           def planned(found: DirectTable) = {
-            val looked =
-              change(found) // If this fails, no commit follows that others could be beside.
+            // If this fails, no commit follows that others could be beside.
+            val looked = change(found)
             beside.foreach { write =>
               beside = None
               write()
