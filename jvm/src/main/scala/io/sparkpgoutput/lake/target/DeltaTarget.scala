@@ -54,6 +54,9 @@ final class DeltaTarget(
   // fewer than 50, and, if a zone is not UTC, in each commit.
   if (isUnset(FilesInChecksum)) session.conf.set(FilesInChecksum, false)
 
+  // Each copy of a table adds a mark. By default, a checksum has at most 100, and without them a commit runs jobs.
+  if (isUnset(MarksInChecksum)) session.conf.set(MarksInChecksum, 10000L)
+
   /** For each table, the version up to which the history was read. It has no RESTORE after the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
 
@@ -530,6 +533,8 @@ object DeltaTarget {
   private val MergeSource = "spark.databricks.delta.merge.materializeSource"
 
   private val FilesInChecksum = "spark.databricks.delta.allFilesInCrc.enabled"
+
+  private val MarksInChecksum = "spark.databricks.delta.setTransactionsInCrc.maxAllowed"
 
   private val SnapshotTasks = "spark.databricks.delta.snapshotPartitions"
 

@@ -8,7 +8,8 @@ import scala.util.{Random, Try}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
+import org.apache.spark.sql.delta.actions.SetTransaction
+import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations, Snapshot}
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 
@@ -286,16 +287,21 @@ class DeltaTargetSuite extends DeltaTests {
     assert(expire(17, "interval 9 days") < 8)
   }
 
-  test("a commit runs no job of Spark, even if a checkpoint is due") {
-    val target = Targets.of(spark, Files.createTempDirectory("jobs").toString, Some("delta"))
-    target.create("t", schema, Nil, Map("delta.checkpointInterval" -> "3"))
+  test("a commit runs no job of Spark, even if a checkpoint is due and the table was copied often") {
+    val folder = Files.createTempDirectory("jobs").toString
+    val target = Targets.of(spark, folder, Some("delta"))
+    target.create("t", schema, Nil, Map("delta.checkpointInterval" -> "4"))
+    val marks = (1 to 200).map(number => SetTransaction(s"copy $number", 1, None))
+    val another = DeltaLog.forTable(spark, s"$folder/t").startTransaction(None)
+    another.commit(marks, DeltaOperations.ManualUpdate): Unit
+    commit(target, 0)
     val jobs = (1 to 5).map { id =>
       val job = nextJob()
       commit(target, id)
       nextJob() - job - 1
     }
-    assert(jobs.forall(_ == 0))
-    assert(target.read(spark, "t").count() == 5)
+    assert(jobs == Seq.fill(5)(0))
+    assert(target.read(spark, "t").count() == 6)
   }
 
   test("a commit that fails, and one that another writer prevents, list no files again") {
