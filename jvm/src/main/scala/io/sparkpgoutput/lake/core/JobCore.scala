@@ -58,10 +58,9 @@ import io.sparkpgoutput.protocol.Lsn
  * The methods report what happened, and take the current time in milliseconds. The caller synchronizes all calls, runs
  * the commands of [[take]] in any order and on any thread, and reports their results.
  *
- * @param begin the LSN at which the session of the reader begins: it gets all transactions from there on
+ * @param start the state at the start. The reader gets all transactions from its confirmed LSN on.
  */
-final class JobCore(settings: JobSettings, start: JobState, begin: Long)
-    extends JobMemory(start, begin) {
+final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(start) {
 
   /** Whether the queues have no room in memory and on the local disk, so that nothing can be read. */
   var isFull: Boolean = false
@@ -209,6 +208,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       work.lastStored = now
       work.followed = work.triedWith
       work.lost = 0
+      work.snapshotFailure = None
       change(oid)(table =>
         table.status match {
           case Copying(_, lsn) => table.copy(status = Live, mark = lsn, ahead = None)
@@ -240,7 +240,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         wasMakingSnapshot && table.copyReason.nonEmpty || failure.passes && work.live.nonEmpty
       ) {
         // The table is live, and goes on with its changes until the next try.
-        work.snapshotAfter = now + TableWork.SnapshotPause
+        work.snapshotFails(failure.text, now)
         work.live.filter(_ => table.needsCopy).foreach(put)
         write(): Unit
       } else failed(oid, work, failure, now)
@@ -450,6 +450,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         val isCopying = table.isCopied && work.phase != Phase.Idle
         if (!isCopying) {
           work.waiting = None
+          work.snapshotFailure = None
           work.notBefore = now
           work.failures = 0
           // The state has the request at once, also if a commit still runs.
@@ -520,7 +521,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     if (table.copyReason.isEmpty) dropSnapshot(oid, work)
     else if (waitsTooLong) {
       dropSnapshot(oid, work)
-      work.snapshotAfter = now + TableWork.SnapshotPause
+      work.snapshotFails(JobMemory.SnapshotLate, now)
     } else if (work.phase == Phase.Idle && table.next.isEmpty && !lacksChanges(work))
       work.snapshot.foreach(notes(oid, work, _))
   }

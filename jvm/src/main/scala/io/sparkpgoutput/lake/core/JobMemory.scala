@@ -14,15 +14,15 @@ import io.sparkpgoutput.protocol.Lsn
  * The state of a job in memory, which part of it is durable, and what each table is doing. Work that must not
  * begin before a state is durable begins in [[stateWritten]], and only there.
  */
-abstract private[core] class JobMemory(start: JobState, begin: Long) {
+abstract private[core] class JobMemory(start: JobState) {
   import JobMemory._
 
   protected var current: JobState = start
   private var durable = start
-  protected var readLsn: Long = begin
+  protected var readLsn: Long = start.confirmed
 
   /** The end of the WAL at the last look at the catalog. */
-  protected var endAtLook: Long = begin
+  protected var endAtLook: Long = start.confirmed
   protected val works: mutable.LongMap[TableWork] = mutable.LongMap.empty
   protected val commands: mutable.Queue[JobCommand] = mutable.Queue.empty
 
@@ -171,20 +171,26 @@ abstract private[core] class JobMemory(start: JobState, begin: Long) {
       work.queue.fold(0L)(_.changes),
       work.queue.fold(0L)(_.bytes),
       work.queue.flatMap(_.oldest),
-      work.waiting.orElse(work.problem.filter(_ => current.tables(oid).copyReason.nonEmpty)),
+      work.waiting.orElse(
+        work.snapshotFailure.map(_._1).orElse(work.problem)
+          .filter(_ => current.tables(oid).copyReason.nonEmpty)
+      ),
       Option.when(work.waiting.nonEmpty)(Instant.ofEpochMilli(work.notBefore))
     )
   )
 
   /**
-   * Gives up the tables that have waited for too long.
+   * Gives up the tables that have waited for too long, also for the snapshot of a requested copy.
    *
    * @param since a table is given up if it has waited since this time, or longer
    */
   def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
     val work = works(table.oid)
-    for (reason <- work.waiting if work.phase == Phase.Idle && work.waitingSince <= since) {
+    val waits = work.waiting.map(_ -> work.waitingSince) ++
+      work.snapshotFailure.filter(_ => table.copyReason.nonEmpty)
+    for ((reason, _) <- waits.find(_._2 <= since) if work.phase == Phase.Idle) {
       work.waiting = None
+      work.snapshotFailure = None
       // A requested copy would lose the changes before it, so the table keeps them, and the request is over.
       change(table.oid)(_.copy(
         status = Failed(reason, work.fails(now), table.needsCopy, isLasting = true),
@@ -390,6 +396,7 @@ private object JobMemory {
   /** The time between two writes of a state that only has new marks. */
   final private val WriteMillis = 10000L
   private val DiskFull = "The disk for queues was full."
+  val SnapshotLate = "The changes before the snapshot were not applied within five minutes."
   private val Waits =
     "Its new name in the target belongs to a table that still gets its last changes."
 }
@@ -412,6 +419,9 @@ final private class TableWork {
 
   /** When such a table may make its snapshot. Its cuts go on until then. */
   var snapshotAfter = Long.MinValue
+
+  /** Why the snapshot of a requested copy is not made yet, with the time of the first try. */
+  var snapshotFailure = Option.empty[(String, Long)]
 
   /** The live table that a user wants to be copied, while the rows of its snapshot are committed. */
   var live = Option.empty[TableState]
@@ -488,6 +498,11 @@ final private class TableWork {
     waiting = None
     isAlone = false
     notBefore = now
+  }
+
+  def snapshotFails(text: String, now: Long): Unit = {
+    snapshotAfter = now + SnapshotPause
+    snapshotFailure = Some((text, snapshotFailure.fold(now)(_._2)))
   }
 
   /** The reason why the table cannot take its next step passes by itself. */

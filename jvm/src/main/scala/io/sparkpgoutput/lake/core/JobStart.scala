@@ -54,9 +54,6 @@ final case class FoundJob(
  */
 final case class JobStart(state: JobState, needsSlot: Boolean) {
 
-  /** The LSN at which the session of the reader begins. */
-  def begin: Long = state.confirmed
-
   /** @param lsn the confirmed LSN of the slot that was made */
   def withSlot(lsn: Long): JobStart = JobStart(state.copy(confirmed = lsn), needsSlot = false)
 }

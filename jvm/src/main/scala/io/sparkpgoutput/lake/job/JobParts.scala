@@ -17,6 +17,7 @@ import java.util.concurrent.{
   TimeUnit
 }
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
@@ -185,32 +186,13 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   private val context = session.sparkContext
   private val tag = s"spark-pgoutput-${UUID.randomUUID()}"
 
-  private val applier = pool("applies", appliers)
-  private val copier = pool("copies", copiers)
-  private val stateWriter = pool("writes the state of", 1)
-  private val catalog = pool("looks at the catalog for", 1)
-  private val requests = onlyOne("answers requests of")
-  private val status = onlyOne("writes the status of")
-  private val verifier = pool("verifies", 1)
-  private val reader = pool("reads", 1)
-  private val maintainer = pool("rewrites files of", 1)
-  private val watcher = onlyOne("asks for the slot of")
-  private val reporter = onlyOne("writes the status file of")
-  private def all = Seq(
-    applier,
-    copier,
-    stateWriter,
-    catalog,
-    requests,
-    status,
-    verifier,
-    reader,
-    maintainer,
-    watcher,
-    reporter
-  )
+  private val all = mutable.Buffer.empty[ExecutorService]
 
-  def apply(body: => Unit): Unit = run(applier)(body)
+  val apply: Work = pool("applies", appliers)
+  val writeState: Work = pool("writes the state of", 1)
+  val look: Work = pool("looks at the catalog for", 1)
+  val read: Work = pool("reads", 1)
+  val maintain: Work = pool("rewrites files of", 1)
 
   /**
    * Runs something that reads whole tables. If `spark.scheduler.mode` is FAIR, its Spark jobs and those of
@@ -218,24 +200,22 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
    *
    * @see Spark's documentation, "Job Scheduling", "Fair Scheduler Pools"
    */
-  def copy(body: => Unit): Unit = run(copier)(inCopyPool(body))
-  def verify(body: => Unit): Unit = run(verifier)(inCopyPool(body))
-  def writeState(body: => Unit): Unit = run(stateWriter)(body)
-  def look(body: => Unit): Unit = run(catalog)(body)
-  def read(body: => Unit): Unit = run(reader)(body)
-  def maintain(body: => Unit): Unit = run(maintainer)(body)
+  def copy(body: => Unit): Unit = copies(inCopyPool(body))
+  def verify(body: => Unit): Unit = verifications(inCopyPool(body))
+  private val copies = pool("copies", copiers)
+  private val verifications = pool("verifies", 1)
 
   /** Answers requests, unless earlier ones are being answered. */
-  def answer(body: => Unit): Unit = run(requests)(body)
+  val answer: Work = onlyOne("answers requests of")
 
   /** Writes the status into the folder of the job, unless an earlier write still runs. */
-  def tell(body: => Unit): Unit = run(status)(body)
+  val tell: Work = onlyOne("writes the status of")
 
   /** Asks the server about the slot, unless an earlier question waits for its answer. */
-  def watch(body: => Unit): Unit = run(watcher)(body)
+  val watch: Work = onlyOne("asks for the slot of")
 
   /** Writes the status file, unless an earlier write still runs. */
-  def report(body: => Unit): Unit = run(reporter)(body)
+  val report: Work = onlyOne("writes the status file of")
 
   private def inCopyPool(body: => Unit): Unit = {
     context.setLocalProperty(Property, CopyPool)
@@ -243,26 +223,31 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
     finally context.setLocalProperty(Property, null)
   }
 
-  /** Runs something in a thread of a pool, unless the threads of this pool have been ended. */
-  private def run(pool: ExecutorService)(body: => Unit): Unit =
-    try pool.execute { () =>
-        context.addJobTag(tag)
-        try ClonedSession.within(session)(body)
-        catch {
-          // Each body handles the errors of its own work. Any other error means that the job ends.
-          case error: Throwable =>
-            if (!pool.isShutdown) logError(s"A thread of $name has failed", error)
-        } finally {
-          context.removeJobTag(tag)
-          context.setJobDescription(null)
+  /** One kind of work, with its threads. */
+  final class Work private[JobThreads] (private[JobThreads] val pool: ExecutorService) {
+    all += pool
+
+    /** Runs something in a thread of the pool, unless the threads of this pool have been ended. */
+    def apply(body: => Unit): Unit =
+      try pool.execute { () =>
+          context.addJobTag(tag)
+          try ClonedSession.within(session)(body)
+          catch {
+            // Each body handles the errors of its own work. Any other error means that the job ends.
+            case error: Throwable =>
+              if (!pool.isShutdown) logError(s"A thread of $name has failed", error)
+          } finally {
+            context.removeJobTag(tag)
+            context.setJobDescription(null)
+          }
         }
-      }
-    // The pool has ended while the reader still runs, or its only thread is busy.
-    catch { case _: RejectedExecutionException => () }
+      // The pool has ended while the reader still runs, or its only thread is busy.
+      catch { case _: RejectedExecutionException => () }
+  }
 
   /** Ends the appliers, the copies and the verifications. The reader and the state go on. */
   def endWork(): Unit = {
-    val ending = all.filterNot(Seq(stateWriter, reader).contains)
+    val ending = all.toSeq.diff(Seq(writeState.pool, read.pool))
     ending.foreach(_.shutdownNow())
     try context.cancelJobsWithTag(tag)
     catch { case NonFatal(_) => () } // the context is stopped
@@ -275,7 +260,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
    */
   def writeLastState(body: => Unit): Unit = {
     val task: Callable[Unit] = () => ClonedSession.within(session)(body)
-    await(stateWriter.submit(task), SecondsToEnd)
+    await(writeState.pool.submit(task), SecondsToEnd)
   }
 
   /**
@@ -294,7 +279,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   /** Ends all threads, and waits for them. */
   def close(): Unit = {
     all.foreach(_.shutdownNow())
-    await(all)
+    await(all.toSeq)
   }
 
   private def await(pools: Seq[ExecutorService]): Unit = {
@@ -307,11 +292,13 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   }
 
   private def pool(what: String, threads: Int) =
-    Executors.newFixedThreadPool(threads, named(what))
+    new Work(Executors.newFixedThreadPool(threads, named(what)))
 
   /** A thread that refuses work while it is busy. */
   private def onlyOne(what: String) =
-    new ThreadPoolExecutor(0, 1, 60, TimeUnit.SECONDS, new SynchronousQueue, named(what))
+    new Work(
+      new ThreadPoolExecutor(0, 1, 60, TimeUnit.SECONDS, new SynchronousQueue, named(what))
+    )
 
   private def named(what: String): ThreadFactory = (task: Runnable) => {
     val thread = new Thread(task, s"spark-pgoutput $what $name")

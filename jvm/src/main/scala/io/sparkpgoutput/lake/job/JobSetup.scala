@@ -118,6 +118,9 @@ final private[job] class ReadyJob(
   val server: Server = client.replication(Server.of)
   val catalog = new ServerCatalog(client, server, options, own.target)
 
+  /** The newest epoch that exists; 0 if there is none. */
+  val epoch: Long = kept.fold(0L)(_._1)
+
   private val fresh = JobState(
     UUID.randomUUID().toString,
     server.systemIdentifier,
@@ -307,7 +310,7 @@ final private[job] class ReadyJob(
   )
 
   /** Makes the slot if needed. The slot comes first, so that no change is missed. */
-  def open(): Opened = {
+  def open(): JobState = {
     if (startsOver) {
       log.tell("All tables are copied again, with a new slot, as was requested.")
       // From now on, a process that knows only the earlier copies cannot write the tables.
@@ -316,15 +319,13 @@ final private[job] class ReadyJob(
       kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot(_))
       SlotRemoval.drop(options.address, options.slot)
     }
-    val begun =
-      if (!start.needsSlot) start
-      else {
-        log.tell(s"The server makes the slot ${options.slot}.")
-        SlotCreation.create(options.address, options.slot, options.failover)
-        val made = client.query(SlotState.read(_, options.slot))
-        start.withSlot(SlotChecks.readable(made, server, options.slot).confirmedFlush.get)
-      }
-    new Opened(begun.state, begun.begin, kept.fold(0L)(_._1), () => taken())
+    if (!start.needsSlot) start.state
+    else {
+      log.tell(s"The server makes the slot ${options.slot}.")
+      SlotCreation.create(options.address, options.slot, options.failover)
+      val made = client.query(SlotState.read(_, options.slot))
+      start.withSlot(SlotChecks.readable(made, server, options.slot).confirmedFlush.get).state
+    }
   }
 
   private def warnOfSlot(left: String): Unit =
@@ -335,7 +336,7 @@ final private[job] class ReadyJob(
       )
 
   /** The process has its epoch, with a state in which the requests are done. */
-  private def taken(): Unit =
+  def taken(): Unit =
     if (startsOver) requestsAreDone()
     else
       found.filter(table => table.properties.job == start.state.id && !isOfServer(table))
@@ -354,18 +355,3 @@ final private[job] class ReadyJob(
     }
   }
 }
-
-/**
- * A job whose slot exists.
- *
- * @param state the state to begin with
- * @param begin where the session of the reader begins
- * @param epoch the newest epoch that exists; 0 if there is none
- * @param taken is called when the process has its own epoch
- */
-final private[job] class Opened(
-    val state: JobState,
-    val begin: Long,
-    val epoch: Long,
-    val taken: () => Unit
-)

@@ -70,19 +70,32 @@ final class Replication private (
     while (again.isEmpty)
       try again = Some(Replication.job(own, options, verifies, log))
       catch {
-        case error: Throwable if TableFailures.isPassing(error) && !stopping =>
-          log.warn(s"The job cannot start again yet. ${TableFailures.text(error)}")
-          Thread.sleep(Replication.MillisToStartAgain)
+        case error: Throwable if canWait(error) => waitFor(error)
       }
     again.get
   }
 
-  /** Returns whether the job starts again: as a user has asked, or with what another process has written. */
+  private def canWait(error: Throwable) = TableFailures.isPassing(error) && !stopping
+
+  private def waitFor(error: Throwable): Unit = {
+    log.warn(s"The job cannot start again yet. ${TableFailures.text(error)}")
+    Thread.sleep(Replication.MillisToStartAgain)
+  }
+
+  /**
+   * Returns whether the job starts again: as a user has asked, with what another process has written, or because a
+   * server or a store was away before the job that started again could read its slot.
+   */
   private def runToEnd(job: ReplicationJob): Boolean =
     try {
       job.run(own)
       false
-    } catch { case _: StartOver | _: StartAgain if !stopping => true }
+    } catch {
+      case _: StartOver | _: StartAgain if !stopping => true
+      case error: Throwable if (job ne first) && !job.hasSlot && canWait(error) =>
+        waitFor(error)
+        true
+    }
 
   private def current = synchronized(job)
 

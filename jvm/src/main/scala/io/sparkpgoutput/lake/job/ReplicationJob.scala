@@ -86,15 +86,14 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   def run(session: SparkSession): Unit = ClonedSession.within(session) {
     try {
       val start = ready.open()
-      val core = new SharedCore(new JobCore(settings, start.state, start.begin))
+      val core = new SharedCore(new JobCore(settings, start))
       parts = new JobParts(session, options, ready.own, ready.catalog, ready.folder, log, core)
       threads = new JobThreads(session, options.toString, options.applies, options.copies)
       applier = new TableApplier(parts)
       maintenance = new TableMaintenance(parts, threads, () => verifications.isBusy)
       copier = new TableCopier(parts)
       reader = newReader(start)
-      verifications = new Verifications(parts, () => look(isForced = true))
-      verifications.use(threads)
+      verifications = new Verifications(parts, threads, () => look(isForced = true))
       requests = new Requests(parts, verifications, () => look(isForced = true))
       source = new JobSource(options.slot, () => statusNow)
       core(_.queuesAtStart).foreach { table =>
@@ -104,7 +103,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         core(_.queueBegun(table.oid, queue))
       }
       threads.read {
-        try reader.run(start.begin)
+        try reader.run(start.confirmed)
         catch {
           case error: Throwable => if (!isStopping && !parts.isEnding) parts.end(ofStart(error))
         } finally isReaderDone = true
@@ -116,20 +115,20 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       log.tell(s"Everything below ${Lsn.format(parts.state.confirmed)} is applied.")
   }
 
-  private def newReader(start: Opened): SlotReader = {
+  private def newReader(start: JobState): SlotReader = {
     val identity = SourceIdentity(
-      start.state.id,
-      start.state.systemIdentifier,
-      Seq(start.state.timeline),
-      start.state.database,
+      start.id,
+      start.systemIdentifier,
+      Seq(start.timeline),
+      start.database,
       options.slot,
       Map.empty,
-      start.state.confirmed,
+      start.confirmed,
       new org.apache.spark.sql.types.StructType
     )
     val settings = SessionSettings(
       options.address,
-      start.state.id,
+      start.id,
       UUID.randomUUID().toString,
       options.slot,
       options.publications,
@@ -420,6 +419,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   def failedTables: Seq[(String, String)] = statusNow.state.tables.values.toSeq
     .filter(_.isFailed).sortBy(_.oid).map(table => table.name.toString -> table.status.why.get)
 
+  /** Whether the job has read its slot, and so has an epoch. */
+  def hasSlot: Boolean = parts != null && parts.epoch > 0
+
   /** Whether the threads of the job run. */
   def isRunning: Boolean = threads != null && !isClosed
 
@@ -496,14 +498,14 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def now = JobClock.millis
 
   /** What the reader reports to the job. */
-  final private class ReaderEvents(start: Opened, sessions: SessionSettings)
+  final private class ReaderEvents(start: JobState, sessions: SessionSettings)
       extends SlotReader.Events {
     @volatile private var unknownAt = 0L
     private val guard =
       new ColumnGuard(options.hiding, ready.catalog, client, parts.state.tables.get(_))
 
     override def confirmed: Long =
-      if (parts.epoch == 0) start.state.confirmed else parts.state.confirmed
+      if (parts.epoch == 0) start.confirmed else parts.state.confirmed
     override def timeline: Int = parts.state.timeline
     override def has: Long = parts.state.has
     override def mayRead(): Unit = parts.checkEpoch()
@@ -521,15 +523,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     /** The process has the slot. Now it takes the next epoch. */
     override def reads(server: Server): Unit = {
       if (parts.epoch == 0) {
-        val epoch = start.epoch + 1
-        if (
-          ready.folder.newestEpoch().exists(_ > start.epoch) || !ready.folder.take(
-            epoch,
-            start.state
-          )
-        )
-          throw new StartAgain
-        start.taken()
+        val epoch = ready.epoch + 1
+        def isOvertaken = ready.folder.newestEpoch().exists(_ > ready.epoch)
+        if (isOvertaken || !ready.folder.take(epoch, start)) throw new StartAgain
+        ready.taken()
         ready.folder.clean(epoch)
         parts.epoch = epoch
       }

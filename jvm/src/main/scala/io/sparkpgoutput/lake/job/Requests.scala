@@ -36,7 +36,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   private val delayed = mutable.Set.empty[String]
   @volatile private var wereTaken = false
 
-  /** The requests that are done. None of them is taken again, even if its file could not be removed. */
+  /** The requests that are done and may still have a file. None of them is taken again. */
   private val ended = ConcurrentHashMap.newKeySet[String]
 
   /** Those of them whose files could not be removed. */
@@ -50,7 +50,9 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
       kept.asScala.toSeq.foreach(done)
-      val found = folder.requests().filter(request => underWay.add(request.id))
+      val listed = folder.requests()
+      ended.retainAll(listed.map(_.id).asJava): Unit
+      val found = listed.filter(request => underWay.add(request.id))
       // It can have ended since the folder was read.
       val (over, open) = found.partition(request => ended.contains(request.id))
       over.foreach(request => underWay.remove(request.id))

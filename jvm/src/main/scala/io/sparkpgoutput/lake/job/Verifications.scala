@@ -32,21 +32,21 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  * @param look looks at the server's catalog
  */
-final private[job] class Verifications(job: JobParts, look: () => Unit) {
+final private[job] class Verifications(
+    job: JobParts,
+    threads: JobThreads,
+    look: () => Unit
+) {
   import Verifications._
   import job.{core, folder, log, options, target}
 
   private val verifier = new TableVerifier(job.session, options.source, target)
   private val running = new AtomicInteger
-  private var threads: JobThreads = _
 
   def isBusy: Boolean = running.get > 0
 
   /** Whether tables wait for the changes before the snapshot of a verification. */
   @volatile var isPinning = false
-
-  /** Lets the verifications use the threads of the job. */
-  def use(threads: JobThreads): Unit = this.threads = threads
 
   /**
    * Answers a request, in a thread of its own.

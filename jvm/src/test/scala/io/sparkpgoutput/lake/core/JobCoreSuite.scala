@@ -34,7 +34,7 @@ class JobCoreSuite extends AnyFunSuite {
       tables: JobState = start,
       settings: JobSettings = JobSettings()
   ): (JobCore, OneTransaction) = {
-    val core = new JobCore(settings, tables, begin = 100)
+    val core = new JobCore(settings, tables)
     val queues = tables.tables.keys.toSeq.sorted.map(_ -> new OneTransaction)
     queues.foreach { case (oid, queue) => core.queueBegun(oid, queue) }
     look(core, "as it is")
@@ -244,7 +244,15 @@ class JobCoreSuite extends AnyFunSuite {
     queue.position = None
     core.applied(oid, 200, None, 4)
     assert(!run(core, 50000).contains(MakeSnapshot(oid)))
+    assert(core.shown(oid).waits.contains("All slots are in use."))
     assert(run(core, 60002).contains(MakeSnapshot(oid)))
+    core.failed(oid, TableFailure(TableFailure.Passing, "All slots are in use."), 60003)
+    core.giveUp(since = 1, now = 60004)
+    assert(!core.isDone(180))
+    core.giveUp(since = 2, now = 60004)
+    assert(core.state.tables(oid).status.why.contains("All slots are in use."))
+    assert(core.state.tables(oid).copyReason.isEmpty)
+    assert(core.isDone(180), "a job with `once` ends")
   }
 
   test("a history is not locked by a snapshot while the reader is far behind") {
@@ -506,7 +514,7 @@ class JobCoreSuite extends AnyFunSuite {
       Failed("A value cannot be read.", Instant.EPOCH, needsCopy = false, isLasting = true)
     for (status <- Seq(Live, failed, Copying("It is new."))) {
       val state = start.put(TableState(definition, status, generation = 1, mark = Some(100L)))
-      val core = new JobCore(excluding("orders"), state, begin = 100)
+      val core = new JobCore(excluding("orders"), state)
       assert(core.queuesAtStart.isEmpty && core.state.tables(oid).status == Excluded)
       core.read(500)
       look(core, "as it is")
@@ -519,21 +527,22 @@ class JobCoreSuite extends AnyFunSuite {
   }
 
   test("an excluded table is copied if it is included again, and dropped if it is unpublished") {
-    val state = start.put(TableState(definition, Excluded, generation = 1, mark = Some(100L)))
-    val core = new JobCore(JobSettings(), state, begin = 500)
+    val state = start.copy(confirmed = 500)
+      .put(TableState(definition, Excluded, generation = 1, mark = Some(100L)))
+    val core = new JobCore(JobSettings(), state)
     assert(core.queuesAtStart.isEmpty && core.state.tables(oid).status == Excluded)
     look(core, "as it is")
     assert(core.state.tables(oid).status == Copying("It is not excluded any more."))
     assert(core.take(0).exists(_.isInstanceOf[WriteState]))
     assert(core.state.tables(oid).generation == 2)
 
-    val gone = new JobCore(JobSettings(), state, begin = 500)
+    val gone = new JobCore(JobSettings(), state)
     gone.published(Nil, 500, 0)
     assert(gone.state.tables(oid).status == Dropped)
   }
 
   test("a table that is renamed to an excluded name ends at once, and a new one is not added") {
-    val core = new JobCore(excluding("staged", "new"), start, begin = 100)
+    val core = new JobCore(excluding("staged", "new"), start)
     val queue = new OneTransaction
     core.queueBegun(oid, queue)
     look(core, "as it is")
@@ -555,7 +564,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.state.tables.keySet == Set(oid) && core.knows(16600) && !core.knows(16601))
     assert(!core.take(2).exists(_.isInstanceOf[ApplyCut]))
     // A commit that runs ends first.
-    val busy = new JobCore(excluding("staged"), start, begin = 100)
+    val busy = new JobCore(excluding("staged"), start)
     busy.queueBegun(oid, queue)
     look(busy, "as it is")
     busy.read(200)

@@ -88,12 +88,12 @@ class JobStartSuite extends AnyFunSuite {
     val begun = fresh.copy(id = "job")
     assert(outcome(found(Some(begun), confirmed = None, marks = Nil)) == "makes the slot")
     val taken = start(found(Some(begun), confirmed = Some(77), marks = Nil))
-    assert(taken.state == begun.copy(confirmed = 77) && taken.begin == 77)
-    assert(JobStart(begun, needsSlot = true).withSlot(88).begin == 88)
+    assert(taken.state == begun.copy(confirmed = 77))
+    assert(JobStart(begun, needsSlot = true).withSlot(88).state.confirmed == 88)
   }
 
   test("the session begins at the LSN of the state, also if the slot is below it") {
-    assert(start(found(confirmed = Some(lsn - 100))).begin == lsn)
+    assert(start(found(confirmed = Some(lsn - 100))).state.confirmed == lsn)
     assert(outcome(found(confirmed = Some(lsn + 1))) == "PGOUTPUT_SLOT_MOVED")
   }
 

@@ -30,7 +30,7 @@ final class SimulatedProcess(
 ) {
   import world.{fails, lake, mutation, random, say, server}
 
-  val core = new JobCore(settings, start, start.confirmed)
+  val core = new JobCore(settings, start)
   val timeline: Int = server.timeline
 
   /** Whether it has found out that another process has the slot. */

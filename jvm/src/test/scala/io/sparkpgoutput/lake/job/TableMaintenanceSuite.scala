@@ -112,7 +112,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
     val state =
       JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "memory", confirmed = 0)
         .put(TableState(table, TableStatus.Live, generation = 1, mark = Some(1L)))
-    val core = new SharedCore(new JobCore(JobSettings(), state, begin = 0))
+    val core = new SharedCore(new JobCore(JobSettings(), state))
     val options = ReplicateOptions(once = true)
     val job =
       new JobParts(spark, options, new OwnTables(spark, target), null, null, new JobLog, core)

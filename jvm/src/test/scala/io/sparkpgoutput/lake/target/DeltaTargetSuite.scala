@@ -287,7 +287,9 @@ class DeltaTargetSuite extends DeltaTests {
     assert(expire(17, "interval 9 days") < 8)
   }
 
-  test("a commit runs no job of Spark, even if a checkpoint is due and the table was copied often") {
+  test(
+    "a commit runs no job of Spark, even if a checkpoint is due and the table was copied often"
+  ) {
     val folder = Files.createTempDirectory("jobs").toString
     val target = Targets.of(spark, folder, Some("delta"))
     target.create("t", schema, Nil, Map("delta.checkpointInterval" -> "4"))
