@@ -1,9 +1,10 @@
 package io.sparkpgoutput.optimizer
 
 import scala.collection.mutable
+import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, AggregateFunction}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, First, MaxMinBy}
 import org.apache.spark.sql.catalyst.plans.logical._
 
 import io.sparkpgoutput.decode.sql.DecodeMessage
@@ -21,7 +22,18 @@ object ShareDecodes extends PredicateHelper {
   /** A decode of a lambda function's variable, or of a random choice, stays where it is. */
   private def canMove(decode: DecodeMessage): Boolean =
     decode.deterministic && decode.references.nonEmpty &&
-      !decode.exists(_.isInstanceOf[NamedLambdaVariable])
+      !decode.exists(_.isInstanceOf[NamedLambdaVariable]) && isNullOfNulls(decode.data)
+
+  /**
+   * Returns whether an expression is NULL if its columns are. An outer join makes all columns of one side NULL, and so
+   * the row of a decode below the join. `EliminateOuterJoin` of Spark evaluates conditions in the same way.
+   */
+  private def isNullOfNulls(data: Expression): Boolean = data.isInstanceOf[Attribute] || {
+    val columns = data.references.toSeq
+    val bound = BindReferences.bindReference(data, columns)
+    !bound.exists(_.isInstanceOf[Unevaluable]) &&
+    Try(bound.eval(new GenericInternalRow(columns.length)) == null).getOrElse(false)
+  }
 
   /** The decodes that an expression always evaluates, and whose errors it shows. */
   private def evaluatedIn(expression: Expression): Seq[DecodeMessage] = expression match {
@@ -35,6 +47,7 @@ object ShareDecodes extends PredicateHelper {
     case function: HigherOrderFunction => evaluatedInOrder(function.arguments)
     case function: AggregateExpression if function.filter.isDefined =>
       function.filter.toSeq.flatMap(evaluatedIn)
+    case _: First | _: MaxMinBy            => Nil // They evaluate the value of some rows only.
     case _: TryEval | _: PlanExpression[_] => Nil
     case _: DivModLike | _: Pmod =>
       evaluatedInRightFirst(expression.children.head, expression.children.last)
@@ -61,7 +74,7 @@ object ShareDecodes extends PredicateHelper {
   private def evaluatesEveryChild(expression: Expression): Boolean = expression match {
     case _: EqualNullSafe | _: CreateNamedStruct | _: CreateArray | _: CreateMap => true
     case _: Greatest | _: Least | _: HashExpression[_]                           => true
-    case _: UserDefinedExpression | _: AggregateFunction                         => true
+    case _: UserDefinedExpression                                                => true
     case _                                                                       => false
   }
 

@@ -53,6 +53,27 @@ class ShareDecodesSuite extends SparkSessionTests {
     assert(conditions.filter(fails) == Nil)
   }
 
+  test("a decode of what a column without a row has instead is evaluated above an outer join") {
+    table("id BIGINT, x BIGINT", Row(1L, 1L)).createOrReplaceTempView("ids")
+    table("data BINARY", Row(insert)).createOrReplaceTempView("messages")
+    val decoded = "pgoutput_decode(coalesce(data, X'45'))"
+    val onKey = s"SELECT $decoded.type FROM ids LEFT JOIN messages ON x = $decoded.xid"
+    val named = s"""SELECT d.type, $decoded.type FROM ids
+      LEFT JOIN (SELECT data, $decoded AS d FROM messages) ON x = d.xid"""
+    assert(spark.sql(onKey).collect().toSeq == Seq(Row("STREAM_STOP")))
+    assert(spark.sql(named).collect().toSeq == Seq(Row(null, "STREAM_STOP")))
+  }
+
+  test("a decode is not evaluated if an aggregate function uses another row") {
+    val malformed = Array[Byte](-1)
+    val messages =
+      table("seq INT, data BINARY", Row(1, insert), Row(2, malformed)).coalesce(1)
+    val first = Seq("type", "lsn").map(field => expr(s"first($decode.$field)"))
+    assert(messages.agg(first.head, first.last).collect().toSeq == Seq(Row("INSERT", null)))
+    val min = Seq("type", "lsn").map(field => expr(s"min_by($decode.$field, seq)"))
+    assert(messages.agg(min.head, min.last).collect().toSeq == Seq(Row("INSERT", null)))
+  }
+
   test("a decode is shared if its expression always evaluates it") {
     for (
       condition <- Seq(

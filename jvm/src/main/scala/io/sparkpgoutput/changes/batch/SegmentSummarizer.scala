@@ -102,6 +102,9 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   /** The phase as far as the segment itself shows it. Between Begin Prepare and Prepare it is Unknown. */
   private var phase: StreamPhase.Value = StreamPhase.Unknown
 
+  /** Whether a message of the segment has shown a phase. Until then, the driver may need a change to see it. */
+  private var hasPhase = false
+
   /** The changes since the last event; null if there are none. */
   private var changes: ChangesEvent = _
 
@@ -140,6 +143,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
         // The phase is Unknown, but it is a new one, so a logical message of any kind has new information.
         add(MessageEvent(position, message), StreamPhase.Unknown)
         logicalMessages.clear()
+        hasPhase = true
       case Tag.Origin => add(MessageEvent(position, message), phase)
       case _          => add(MessageEvent(position, message), StreamPhase.Between)
     }
@@ -151,7 +155,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   }
 
   private def change(position: Long, message: Array[Byte]): Unit = {
-    if (changes == null) changes = new ChangesEvent(position, message)
+    if (changes == null) changes = new ChangesEvent(position, if (hasPhase) null else message)
     changes.number += 1
     changes.ordinals += TransactionAssembler.ordinals(message)
   }
@@ -185,6 +189,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
     flushChanges()
     begin = new Begin(sent, row.getLong(LSN), row.getLong(XID))
     phase = StreamPhase.InTransaction
+    hasPhase = true
   }
 
   private def commit(sent: MessageEvent): Unit = {
@@ -206,6 +211,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
     events += sent
     if (next != phase) logicalMessages.clear()
     phase = next
+    hasPhase ||= next != StreamPhase.Unknown
   }
 
   private def flush(): Unit = { flushBegin(); flushChanges(); flushCommits() }
@@ -236,7 +242,8 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
 
 /**
  * The facts about a segment of a stream that matter to later segments. The messages of a segment
- * follow one another in a partition. The summary has no changes.
+ * follow one another in a partition. The summary has no changes, except for those before the first message that shows
+ * whether they are in a stream block.
  *
  * @param source the stream; null if there is only one
  * @param first the position of its first message
@@ -268,7 +275,11 @@ object SummaryEvent {
       assembler.message(position, message)
   }
 
-  /** Changes that follow one another, with the message of the first one. */
+  /**
+   * Changes that follow one another.
+   *
+   * @param first the message of the first one; null if an earlier message of the segment shows the phase
+   */
   final class ChangesEvent(val position: Long, first: Array[Byte]) extends SummaryEvent {
     var number = 0L
     var ordinals = 0L

@@ -71,6 +71,24 @@ case class OpenTransactions(
     copy(children = withSameSources(children))
 }
 
+object MessagesOperator {
+
+  /**
+   * Casts the sources of the earlier messages to the type of the others. The sources are compared, and the
+   * operator reads both with one type. The cast cannot give NULL, because NULL is a source too.
+   */
+  def withSameSources(inputs: Seq[LogicalPlan]): Seq[LogicalPlan] = inputs match {
+    case Seq(messages, earlier) =>
+      val (wanted, found) = (messages.output.last, earlier.output.last)
+      if (wanted.dataType == found.dataType) inputs
+      else {
+        val cast = Cast(found, wanted.dataType, ansiEnabled = true)
+        Seq(messages, Project(earlier.output.init :+ Alias(cast, found.name)(), earlier))
+      }
+    case other => other
+  }
+}
+
 /** A logical operator that turns messages into rows with columns of its own. */
 trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
   def options: ChangesOptions
@@ -87,21 +105,10 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
   private def sourceType: DataType =
     if (children.head.resolved) children.head.output.last.dataType else NullType
 
-  /**
-   * Casts the sources of the earlier messages to the type of the others. The sources are compared, and the
-   * operator reads both with one type. The cast cannot give NULL, because NULL is a source too.
-   */
   final protected def withSameSources(children: Seq[LogicalPlan]): Seq[LogicalPlan] =
-    children match {
-      case Seq(messages, earlier) if options.source.isDefined && children.forall(_.resolved) =>
-        val (wanted, found) = (messages.output.last, earlier.output.last)
-        if (wanted.dataType == found.dataType) children
-        else {
-          val cast = Cast(found, wanted.dataType, ansiEnabled = true)
-          Seq(messages, Project(earlier.output.init :+ Alias(cast, found.name)(), earlier))
-        }
-      case other => other
-    }
+    if (options.source.isDefined && children.forall(_.resolved))
+      MessagesOperator.withSameSources(children)
+    else children
 
   final protected def source: Option[Attribute] =
     sourceId.map(AttributeReference(ChangeSchema.Source, sourceType)(_))

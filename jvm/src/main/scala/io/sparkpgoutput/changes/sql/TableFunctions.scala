@@ -131,17 +131,17 @@ object TableFunctions {
           s"${SQLConf.STATE_STORE_PROVIDER_CLASS.key} to $RocksDbProvider."
       )
     }
-    val messages = PlannedRows.analyzed(keyedInputs.head)
+    val inputs = MessagesOperator.withSameSources(keyedInputs.map(PlannedRows.analyzed))
     PlannedRows.processed(
-      OrderedMessages(messages),
+      OrderedMessages(inputs.head),
       MessageColumns.names(MessageColumns.Source),
       new TransactionProcessor(options.assembler, options.abandoned),
-      keyedInputs.lift(1).map { relations =>
+      inputs.lift(1).map { relations =>
         PlannedRows.query(Seq(relations)) { messages =>
           InitialState.of(messages.head, options.assembler.encoding)
         }
       },
-      CommittedMessage.withSource(messages.output(MessageColumns.Source).dataType)
+      CommittedMessage.withSource(inputs.head.output(MessageColumns.Source).dataType)
     )
   }
 

@@ -128,7 +128,7 @@ final class TransactionAssembler(
   /**
    * Takes a number of changes that follow one another, instead of their messages.
    *
-   * @param first the message of the first change
+   * @param first the message of the first change; null if an earlier message has shown the phase
    * @param ordinals the sum of their [[TransactionAssembler.ordinals]]
    */
   def changes(position: Long, first: Array[Byte], number: Long, ordinals: Long): Unit =

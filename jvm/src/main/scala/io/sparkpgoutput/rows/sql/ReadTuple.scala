@@ -111,7 +111,8 @@ case class DecodeTuple(
   override def newReader(): MessageFunction = {
     val decoder = new MessageDecoder(options.encoding, FieldSelection.Unused)
     val cells = new EncodedTuple
-    val converter = new RowConverter(rowSchema, typeIds)
+    // The types may not fit the schema, which is an error only if there is a tuple.
+    lazy val converter = new RowConverter(rowSchema, typeIds)
     (message, context) => {
       val decoded = decoder.decode(message, context, options.failFast)
       if (decoded == null || !decoder.cells(field, cells)) null else converter.row(cells)

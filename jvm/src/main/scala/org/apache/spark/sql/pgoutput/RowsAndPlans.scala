@@ -86,7 +86,7 @@ object PlannedRows {
   /**
    * Returns the plan of a stateful processor over rows that are grouped by a column.
    *
-   * @param initial the initial state: a row for each group, with the column of the same name
+   * @param initial the initial state: a row for each group, with the column of the same name and type
    * @param output the schema of the result
    */
   def processed(
@@ -105,13 +105,12 @@ object PlannedRows {
           Encoders.row(output)
         )
       case Some(state) =>
-        val cast = state.withColumn(column, state.col(column).cast(key.dataType))
         grouped.transformWithState(
           processor,
           TimeMode.None(),
           OutputMode.Append(),
-          groups(cast, key)
-        )(Encoders.row(output), Encoders.row(cast.schema))
+          groups(state, key)
+        )(Encoders.row(output), Encoders.row(state.schema))
     }
     castToImpl(result).queryExecution.analyzed
   }
