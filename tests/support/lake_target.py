@@ -86,7 +86,7 @@ class LakeTarget:
         self._commit("Append", table, rows, expected, lsn)
 
     def overwrite(self, table: str, rows: str, expected: int | None, lsn: int) -> None:
-        self._commit("Overwrite", table, rows, expected, lsn, "true")
+        self._commit("Overwrite", table, rows, expected, lsn)
 
     def replace(self, table: str, rows: str, generation: int, lsn: int) -> None:
         """Commit a new copy of a table."""

@@ -126,7 +126,7 @@ final class CutApply(
       if (isFolded && done.byMerge.isEmpty) lastQueried.remove(table.target)
       else if (!wide.contains(table.target)) lastQueried.add(table.target)
       done
-    } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown, thrown) }
+    } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown) }
 
   /** One commit. */
   abstract private class OneCut(

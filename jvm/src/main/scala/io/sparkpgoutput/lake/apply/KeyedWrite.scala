@@ -1,16 +1,14 @@
 package io.sparkpgoutput.lake.apply
 
-import scala.annotation.tailrec
-
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.pgoutput.{KeyFilter, RowsOfRdd}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.errors.{LakeException, PgOutputException}
+import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
-import io.sparkpgoutput.lake.target.{TablePlace, TargetTypes, TargetWrite}
+import io.sparkpgoutput.lake.target.{RaisedText, TablePlace, TargetTypes, TargetWrite}
 
 /**
  * The write of a table with a key: a MERGE, or all rows after a TRUNCATE. If rows stay that the server does not have,
@@ -502,14 +500,7 @@ object Drift {
   /** The changes delete more copies of a row than the target has. */
   final val Fewer = "has fewer copies than the server deletes"
 
-  private val Begin = "<pgoutput_drift "
-
-  /**
-   * The words with which Spark begins the error of a task. Other errors can quote a plan, which has
-   * the expression but not these words.
-   */
-  private val Raised = s"[USER_RAISED_EXCEPTION] $Begin"
-  private val End = " pgoutput_drift>"
+  private val Raised = new RaisedText("drift")
   private val MaxKey = 300
 
   /**
@@ -518,7 +509,7 @@ object Drift {
    * @param columns SQL expressions and the names of the columns that show which row it is
    */
   def raise(problem: String, columns: Seq[(String, String)]): String =
-    s"raise_error(concat('$Begin', ${text(problem, columns)}, '$End'))"
+    Raised.raise(text(problem, columns))
 
   /** The SQL expression for the text of the error. */
   def text(problem: String, columns: Seq[(String, String)]): String = {
@@ -532,19 +523,10 @@ object Drift {
    * Returns the error of a table. If the causes of Spark's error include an error of this project
    * or one of an expression of [[raise]], it is that one. Otherwise it is the error itself.
    */
-  @tailrec
-  def error(table: TableName, thrown: Throwable, cause: Throwable): Throwable = {
-    val text = Option(cause).flatMap(found => Option(found.getMessage)).getOrElse("")
-    val start = text.indexOf(Raised)
-    val end = text.indexOf(End, start)
-    cause match {
-      case null                     => thrown
-      case known: PgOutputException => known
-      case _ if start >= 0 && end > start =>
-        val problem = text.substring(start + Raised.length, end)
-        new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> table, "problem" -> problem)
-          .initCause(thrown)
-      case _ => error(table, thrown, cause.getCause)
-    }
-  }
+  def error(table: TableName, thrown: Throwable): Throwable = ErrorCauses.of(thrown).collectFirst {
+    case known: PgOutputException => known
+    case Raised(problem) =>
+      new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> table, "problem" -> problem)
+        .initCause(thrown)
+  }.getOrElse(thrown)
 }

@@ -340,7 +340,7 @@ object KeyLookup {
   final private val Spread = 0x9e3779b97f4a7c15L
 
   /** Each process has another number, so that nobody can choose keys whose hashes are the same. */
-  private val Seed = new java.security.SecureRandom().nextLong()
+  private[direct] val Seed = new java.security.SecureRandom().nextLong()
 }
 
 /**

@@ -121,7 +121,7 @@ final private class DeltaDirect(
   def hasCommitted: Boolean = committed
 
   private def fresh(add: AddFile, files: DeltaFiles) =
-    new DeltaFile(add, new RoaringBitmapArray, files.schema)
+    new DeltaFile(add, files.schema, new RoaringBitmapArray)
 
   /**
    * Rewrites the files for which [[Compaction]] asks into one. Commits go on during this time, except for the moment in
@@ -217,7 +217,7 @@ final private class DeltaDirect(
               updateStats = true,
               dataChange = false
             )
-          new DeltaFile(marked, deleted, files.schema)
+          new DeltaFile(marked, files.schema, deleted)
         }
       })
       val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
@@ -270,7 +270,7 @@ final private class DeltaDirect(
     val vectors = if (left.isEmpty) Nil else writeVectors(layout, left.map(_._2))
     val changed = left.zip(vectors).map { case ((file, bitmap), vector) =>
       val (add, remove) = file.add.removeRows(vector, updateStats = true)
-      (Seq[Action](add, remove), new DeltaFile(add, bitmap, file.schema))
+      (Seq[Action](add, remove), new DeltaFile(add, file.schema, bitmap))
     }
     (empty.map(_._1.add.removeWithTimestamp(now)) ++ changed.flatMap(_._1), changed.map(_._2))
   }

@@ -62,19 +62,25 @@ final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles, val key
     layout.read(known.files(file.path), columns)
 }
 
-/** A data file, and the rows of it that are deleted. */
+/**
+ * A data file.
+ *
+ * @param deletedOf returns the rows of it that are deleted. A lookup of many files calls this in many threads.
+ */
 final private class DeltaFile(
     val add: AddFile,
-    val deleted: RoaringBitmapArray,
-    val schema: StructType
+    val schema: StructType,
+    deletedOf: => RoaringBitmapArray
 ) extends DirectFile {
+  lazy val deleted: RoaringBitmapArray = deletedOf
+
   override def path: String = add.path
 
   /** The values of the columns of the partitioning by their physical names, or null. */
   override def partition: Map[String, String] = add.partitionValues
   override def bytes: Long = add.size
   override def isDeleted(position: Long): Boolean = deleted.contains(position)
-  override def deletedRows: Long = deleted.cardinality
+  override def deletedRows: Long = Option(add.deletionVector).fold(0L)(_.cardinality)
   override def deletedPositions: Array[Long] = deleted.toArray
 
   override val rows: Long = add.numPhysicalRecords.getOrElse(
@@ -251,11 +257,11 @@ private object DeltaFiles {
 
   private def of(add: AddFile, snapshot: Snapshot): DeltaFile = {
     val log = snapshot.deltaLog
-    val deleted =
+    def vectors = new HadoopFileSystemDVStore(log.newDeltaHadoopConf())
+    def deleted =
       if (add.deletionVector == null) new RoaringBitmapArray
-      else
-        new HadoopFileSystemDVStore(log.newDeltaHadoopConf()).read(add.deletionVector, log.dataPath)
-    new DeltaFile(add, deleted, snapshot.metadata.schema)
+      else vectors.read(add.deletionVector, log.dataPath)
+    new DeltaFile(add, snapshot.metadata.schema, deleted)
   }
 }
 
@@ -292,19 +298,21 @@ final private class DeltaLayout(
   private val readers =
     new java.util.concurrent.ConcurrentHashMap[Seq[Int], PartitionedFile => Iterator[InternalRow]]
 
-  private def reader(columns: Seq[Int]) = readers.computeIfAbsent(
-    columns,
-    columns =>
-      new ParquetFileFormat().buildReaderWithPartitionValues(
-        session,
-        inFiles,
-        new StructType,
-        StructType(columns.map(at => inFiles(stored.indexOf(at)))),
-        Nil,
-        Map(FileFormat.OPTION_RETURNING_BATCH -> "false"),
-        log.newDeltaHadoopConf() // The reader writes its columns into it.
-      )
-  )
+  private def reader(columns: Seq[Int]) = {
+    if (readers.size >= MostReaders) readers.clear()
+    readers.computeIfAbsent(columns, readerOf)
+  }
+
+  private def readerOf(columns: Seq[Int]) =
+    new ParquetFileFormat().buildReaderWithPartitionValues(
+      session,
+      inFiles,
+      new StructType,
+      StructType(columns.map(at => inFiles(stored.indexOf(at)))),
+      Nil,
+      Map(FileFormat.OPTION_RETURNING_BATCH -> "false"),
+      log.newDeltaHadoopConf() // The reader writes its columns into it.
+    )
 
   def read(file: DeltaFile, columns: Seq[Int]): Iterator[InternalRow] = {
     val inFile = columns.filter(stored.contains)
@@ -476,6 +484,9 @@ private object DeltaLayout {
 
   /** A tracker keeps the statistics of all of its files. */
   final private val FilesOfTracker = 1000
+
+  /** Each has a configuration that Spark sends to the executors. Cuts lack different columns of the server. */
+  final private val MostReaders = 20
 }
 
 /** Rows that are made from the rows of a file, which can be closed early. */

@@ -425,8 +425,8 @@ final class DeltaTarget(
     try first.run {
         write match {
           case TargetWrite.Append(rows) => checked(rows).writeTo(sqlName(table)).append()
-          case TargetWrite.Overwrite(rows, where) =>
-            checked(rows).writeTo(sqlName(table)).overwrite(functions.expr(where))
+          case TargetWrite.Overwrite(rows) =>
+            checked(rows).writeTo(sqlName(table)).overwrite(functions.lit(true))
           case TargetWrite.Replace(rows, _) if partition.nonEmpty =>
             overwrite(session, found, checked(withOthers(table, rows)), partition)
           case TargetWrite.Replace(rows, _) =>

@@ -237,9 +237,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     try write match {
         case TargetWrite.Append(rows) =>
           TablePlans.append(session, target, once(session, marked, whole(table, rows)))
-        case TargetWrite.Overwrite(rows, where) =>
-          val all = once(session, marked, whole(table, rows))
-          TablePlans.overwrite(session, target, all, where)
+        case TargetWrite.Overwrite(rows) =>
+          TablePlans.overwrite(session, target, once(session, marked, whole(table, rows)))
         case TargetWrite.Replace(rows, shape) =>
           marking.sources = snapshotsOf(rows)
           val transaction = Transactions.newTransaction(marked.name, marking)
@@ -251,7 +250,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
           IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, all.schema)
           shape.foreach(IcebergShape.fit(transaction, _))
           val replaced = TablePlans.Loaded(sparkTable(transaction.table), place.catalog)
-          TablePlans.overwrite(session, replaced, once(session, transaction.table, all), "true")
+          TablePlans.overwrite(session, replaced, once(session, transaction.table, all))
           transaction.commitTransaction()
         case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
           TablePlans.merge(session, target, rows, condition, clauses, narrowed)

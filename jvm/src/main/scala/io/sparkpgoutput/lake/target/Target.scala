@@ -222,14 +222,8 @@ object TargetWrite {
   /** Appends rows. */
   final case class Append(rows: DataFrame) extends Query
 
-  /**
-   * Replaces rows.
-   *
-   * @param where
-   *   which ones, as an SQL condition; all by default. Iceberg needs one that is true or false for all
-   *   rows of a file, by the least and the greatest value of a column.
-   */
-  final case class Overwrite(rows: DataFrame, where: String = "true") extends Query
+  /** Replaces all rows. */
+  final case class Overwrite(rows: DataFrame) extends Query
 
   /**
    * Replaces all rows, and makes the columns fit: the columns of the rows get their types. Other columns

@@ -155,18 +155,39 @@ object TargetShapes {
 }
 
 /**
+ * A text that an SQL expression raises as the error of a task.
+ *
+ * @param name marks the text
+ */
+final private[lake] class RaisedText(name: String) {
+  private val begin = s"<pgoutput_$name "
+  private val end = s" pgoutput_$name>"
+
+  /** Spark begins the error of a task so. Other errors can quote a plan, which has the expression but not these words. */
+  private val raised = s"[USER_RAISED_EXCEPTION] $begin"
+
+  /** @param text an SQL expression */
+  def raise(text: String): String = s"raise_error(concat('$begin', $text, '$end'))"
+
+  def unapply(error: Throwable): Option[String] = {
+    val text = String.valueOf(error.getMessage)
+    val start = text.indexOf(raised)
+    val last = text.indexOf(end, start)
+    Option.when(start >= 0 && last > start)(text.substring(start + raised.length, last))
+  }
+}
+
+/**
  * Texts that Delta takes for NULL in a column of its partitioning: the empty text, and the name of the folder of
  * NULL.
  */
 object DeltaPartitionText {
-  final private val Begin = "<pgoutput_partition "
-  final private val Raised = s"[USER_RAISED_EXCEPTION] $Begin"
-  final private val End = " pgoutput_partition>"
+  private val Raised = new RaisedText("partition")
 
   /** Returns the SQL of a value that fails for such a text. */
   def checked(value: String, column: String): String =
     s"CASE WHEN $value IN ('', '${ExternalCatalogUtils.DEFAULT_PARTITION_NAME}') " +
-      s"THEN raise_error('$Begin${column.replace("\\", "\\\\").replace("'", "\\'")}$End') ELSE $value END"
+      s"THEN ${Raised.raise(s"'${column.replace("\\", "\\\\").replace("'", "\\'")}'")} ELSE $value END"
 
   /** Returns rows that fail if a column has such a text. */
   def checked(rows: DataFrame, columns: Seq[String]): DataFrame = {
@@ -182,10 +203,8 @@ object DeltaPartitionText {
 
   /** Returns the error of a table if a cause is the error that an expression of [[checked]] raises. */
   def error(table: String, problem: Throwable): Option[LakeException] =
-    ErrorCauses.of(problem).flatMap(cause => Option(cause.getMessage)).collectFirst {
-      case text if text.contains(Raised) && text.indexOf(End, text.indexOf(Raised)) > 0 =>
-        val begin = text.indexOf(Raised) + Raised.length
-        val column = text.substring(begin, text.indexOf(End, begin))
+    ErrorCauses.of(problem).collectFirst {
+      case Raised(column) =>
         val error = new LakeException(
           "PGOUTPUT_REPLICATE_OPTION.EMPTY_PARTITION",
           "table" -> table,

@@ -102,9 +102,9 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
       case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
       case TargetWrite.Replace(_, _) | TargetWrite.Direct(_) =>
         throw new UnsupportedOperationException("A table of the tests keeps its columns.")
-      case TargetWrite.Overwrite(rows, where) =>
+      case TargetWrite.Overwrite(rows) =>
         // The tables of the tests cannot be overwritten in one go.
-        session.sql(s"DELETE FROM ${sqlName(table)} WHERE $where")
+        session.sql(s"DELETE FROM ${sqlName(table)}")
         rows.writeTo(sqlName(table)).append()
       case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
         val target = TablePlans.Named(Seq("memory", "ns", table))

@@ -6,7 +6,7 @@ import scala.util.Try
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.And
+import org.apache.spark.sql.catalyst.expressions.{And, Literal}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -176,11 +176,9 @@ object TablePlans {
   def append(session: SparkSession, table: Loaded, rows: DataFrame): Unit =
     run(session, AppendData.byName(relation(table), plan(rows)))
 
-  /** Replaces the rows for which an SQL condition is true. */
-  def overwrite(session: SparkSession, table: Loaded, rows: DataFrame, where: String): Unit = {
-    val condition = castToImpl(session).sessionState.sqlParser.parseExpression(where)
-    run(session, OverwriteByExpression.byName(relation(table), plan(rows), condition))
-  }
+  /** Replaces all rows. */
+  def overwrite(session: SparkSession, table: Loaded, rows: DataFrame): Unit =
+    run(session, OverwriteByExpression.byName(relation(table), plan(rows), Literal(true)))
 
   /** Runs `MERGE INTO table AS t USING rows AS s ON condition AND narrowed clauses`. */
   def merge(
