@@ -49,7 +49,7 @@ class MessageFilterSuite extends PropertySuite {
       filter.relationIds.forall(ids => fields.get("relation_id").exists(ids.map(id => id: Any)))
 
   test("exactly the messages that the filter keeps give a row, and the filter does not change it") {
-    forAll(someRelations, filters, minSuccessful(3000)) { (message, filter) =>
+    forAll(someRelations, filters, minSuccessful(1000)) { (message, filter) =>
       val row = decoder(filter).decode(message.bytes, message.context)
       assert((row != null) == keeps(filter, message.fields))
       if (row != null) assert(row == unfiltered.decode(message.bytes, message.context))
@@ -57,7 +57,7 @@ class MessageFilterSuite extends PropertySuite {
   }
 
   test("if the context is not known, the filter applies to the reading that is chosen") {
-    forAll(someRelations, filters, minSuccessful(3000)) { (message, filter) =>
+    forAll(someRelations, filters, minSuccessful(1000)) { (message, filter) =>
       val row = decoder(filter).decode(message.bytes, StreamContext.UNKNOWN, failFast = false)
       val wanted = unfiltered.decode(message.bytes, StreamContext.UNKNOWN, failFast = false)
       assert((row != null) == (wanted != null && keeps(filter, Fields.of(wanted))))
@@ -100,7 +100,7 @@ class MessageFilterSuite extends PropertySuite {
   }
 
   test("malformed messages are errors, whether the filter keeps them or not") {
-    forAll(Mutations.of(someRelations), filters, minSuccessful(3000)) { (bytes, filter) =>
+    forAll(Mutations.of(someRelations), filters, minSuccessful(1000)) { (bytes, filter) =>
       val filtered = decoder(filter)
       Message.contexts.foreach { context =>
         withClue(s"${Fields.hex(bytes)} in context $context: ") {

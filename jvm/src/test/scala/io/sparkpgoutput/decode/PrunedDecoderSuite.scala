@@ -91,7 +91,7 @@ class PrunedDecoderSuite extends PropertySuite {
   }
 
   test("the selection does not change which messages are malformed, and why") {
-    forAll(Mutations.of(messages.any), Selections.any, minSuccessful(3000)) {
+    forAll(Mutations.of(messages.any), Selections.any, minSuccessful(1000)) {
       (bytes, selection) =>
         val pruned = decoder(selection)
         Message.contexts.foreach { context =>

@@ -81,8 +81,10 @@ class Utf8TextSuite extends PropertySuite {
     }
   }
 
-  test("every sequence of three bytes that begins with a lead byte is checked") {
-    for (lead <- 0x7f to 0xff; second <- 0x7f to 0xc0; third <- 0x7f to 0xc0)
+  test("sequences of three bytes with each lead byte are checked") {
+    // The ranges of Unicode's table 3-7 ("Well-Formed UTF-8 Byte Sequences") begin and end at these bytes.
+    val edges = Seq(0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0)
+    for (lead <- 0x7f to 0xff; second <- edges; third <- edges)
       check(Array(lead, second, third).map(_.toByte))
   }
 }

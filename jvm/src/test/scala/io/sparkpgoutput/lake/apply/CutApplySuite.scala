@@ -361,7 +361,7 @@ class CutApplySuite extends TableTests {
     context.getPersistentRDDs.values.foreach(_.unpersist(blocking = true))
     for ((smallCut, number) <- Seq(CutApply.SmallCut, 0L).zipWithIndex) {
       val lsn = 100L + 100 * number
-      val ids = (1 to 3000).map(_ + 10000 * number)
+      val ids = (1 to 300).map(_ + 10000 * number)
       val inserts = ids.map(id => keyed.insert(Seq(id.toString, s"T$id")))
       val moves = ids.map(id => keyed.update(Seq(id.toString, s"T$id"), Seq(s"-$id", s"T$id")))
       val rows = batch(keyed, lsn)(inserts, moves)

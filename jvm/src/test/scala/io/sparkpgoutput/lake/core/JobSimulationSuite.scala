@@ -9,11 +9,11 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /**
  * Random histories of a job. `-Dspark-pgoutput.seed=` gives the first seed, and `-Dspark-pgoutput.histories=`
- * a tenth of their number, because a history takes only a millisecond. By default, there are 2,500.
+ * a tenth of their number, because a history takes only a millisecond. By default, there are 1,000.
  */
 class JobSimulationSuite extends AnyFunSuite {
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
-  private val count = 10 * Integer.getInteger("spark-pgoutput.histories", 250).intValue
+  private val count = 10 * Integer.getInteger("spark-pgoutput.histories", 100).intValue
 
   /**
    * The seed of the first history that does not end as it must, how many commits were compared, and how many copies
@@ -53,9 +53,18 @@ class JobSimulationSuite extends AnyFunSuite {
     } finally pool.shutdown()
   }
 
+  /** A history that has shown a rare fault. Others are tried only if the simulation has changed. */
+  private val rare = Map[Mutation, Long](
+    Mutation.OldCopy -> 744,
+    Mutation.OwnerWithoutClosing -> 474,
+    Mutation.SlotMovedUnnoticed -> 309,
+    Mutation.CatalogBehind -> 269,
+    Mutation.TimelineUnchecked -> 131
+  )
+
   Mutation.all.foreach { mutation =>
     test(s"the simulation finds a job with the fault $mutation") {
-      val (found, _, _) = search(Iterator.range(1, 8000).map(_.toLong), mutation)
+      val (found, _, _) = search(rare.get(mutation).iterator ++ (1L until 8000L), mutation)
       assert(found.nonEmpty)
       info(s"found by the history ${found.get._1}")
     }

@@ -69,7 +69,7 @@ class KeyLookupSuite extends AnyFunSuite {
     ("little memory and little disk", () => cache(1500, 1500), false)
   ).foreach { case (name, make, keepsAll) =>
     test(s"with $name, each lookup finds the live rows of all keys, whatever files come and go") {
-      (1 to 60).foreach { seed =>
+      (1 to 25).foreach { seed =>
         random.setSeed(seed.toLong)
         val columns = IndexedSeq.fill(1 + random.nextInt(3))(kinds(random.nextInt(kinds.length)))
         val schema = StructType(columns.zipWithIndex.map { case ((dataType, _), at) =>

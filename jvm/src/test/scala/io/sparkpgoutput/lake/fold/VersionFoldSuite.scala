@@ -19,7 +19,7 @@ import io.sparkpgoutput.types.ConversionOptions
  * `-Dspark-pgoutput.histories=` gives the number of histories.
  */
 class VersionFoldSuite extends AnyFunSuite {
-  private val count = Integer.getInteger("spark-pgoutput.histories", 10).intValue
+  private val count = Integer.getInteger("spark-pgoutput.histories", 4).intValue
 
   /** A table of the target. */
   final private class Versions(val server: ServerTable) {

@@ -135,12 +135,12 @@ class TableQueuePropertySuite extends AnyFunSuite {
 
   test("a queue returns its changes, whatever happens to sessions, commits and memory") {
     var spilled = 0L
-    (1 to 10).foreach { seed =>
+    (1 to 6).foreach { seed =>
       withClue(s"seed $seed: ") {
         val random = new Random(seed.toLong)
         val folder = Files.createTempDirectory("queue")
         // Without memory, each message is its own block in a file, which is slow.
-        val memory = if (seed % 10 == 0) 0 else Seq(20000, 100000, 1000000)(random.nextInt(3))
+        val memory = if (seed % 6 == 0) 0 else Seq(20000, 100000, 1000000)(random.nextInt(3))
         val largest = Seq(1000, 100000, 3000000)(random.nextInt(3))
         val space = new QueueSpace(memory.toLong, Long.MaxValue, folder.toFile)
         val tables =

@@ -65,7 +65,7 @@ class DecodeTupleSuite extends PropertySuite {
       ) ++ Option.when(streamed)("xid" -> 7L)
       (query, Message(fields, streamed, java.nio.charset.StandardCharsets.UTF_8))
     }
-    forAll(changes, context, minSuccessful(1000)) { case ((query, message), inStream) =>
+    forAll(changes, context, minSuccessful(400)) { case ((query, message), inStream) =>
       agree(query, message.bytes, inStream)
     }
   }
@@ -77,7 +77,7 @@ class DecodeTupleSuite extends PropertySuite {
       3 -> Mutations.of(any),
       1 -> Gen.const(Array.emptyByteArray)
     )
-    forAll(shape.flatMap(queries), messages, context, minSuccessful(1000))(agree)
+    forAll(shape.flatMap(queries), messages, context, minSuccessful(400))(agree)
   }
 
   test("the rows are equal for messages of thousands of bytes") {

@@ -73,25 +73,33 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
   private def accepted(call: FunctionCall): Unit = assert(call.checkInputDataTypes().isSuccess)
 
   test("each argument but the schema can be NULL") {
-    for {
-      function <- both
-      tuple <- Seq(tuple, Literal(null), Literal.create(null, TupleSchema.schema))
-      typeIds <- Seq(
-        unknown,
+    def check(
+        function: Function,
+        tuple: Expression = tuple,
+        typeIds: Expression = unknown,
+        options: Expression = noOptions
+    ): Unit = {
+      val expression = function(tuple, schema, typeIds, options)
+      accepted(expression)
+      val cells = InternalRow(TypedTuples.row(text("7", "x")), null)
+      val expected = if (tuple == this.tuple) out(7, "x") else null
+      checkEvaluation(expression, expected, cells)
+    }
+    both.foreach { function =>
+      check(function)
+      Seq(Literal(null), Literal.create(null, TupleSchema.schema))
+        .foreach(tuple => check(function, tuple = tuple))
+      Seq(
         Literal(null),
         idsColumn,
         ids(23, 25),
         CreateArray(Seq(Literal(23L), Literal.create(null, LongType))),
         CreateArray(Seq(Literal(null), Literal(null))),
         CreateArray(Seq(Literal(23), Literal(25)))
-      )
-      options <- Seq(noOptions, Literal(null), options(), options("timeZone" -> "Asia/Tokyo"))
-    } {
-      val expression = function(tuple, schema, typeIds, options)
-      accepted(expression)
-      val cells = InternalRow(TypedTuples.row(text("7", "x")), null)
-      val expected = if (tuple == this.tuple) out(7, "x") else null
-      checkEvaluation(expression, expected, cells)
+      ).foreach(typeIds => check(function, typeIds = typeIds))
+      Seq(Literal(null), options(), options("timeZone" -> "Asia/Tokyo"))
+        .foreach(options => check(function, options = options))
+      check(function, Literal(null), Literal(null), Literal(null))
     }
   }
 

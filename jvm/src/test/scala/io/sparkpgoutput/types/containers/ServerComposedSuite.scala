@@ -90,7 +90,7 @@ class ServerComposedSuite extends PropertySuite with ConversionTests {
   }
 
   test("any bytes are read or refused") {
-    forAll(damaged, minSuccessful(20000)) { case (cell, isText, bytes) =>
+    forAll(damaged, minSuccessful(8000)) { case (cell, isText, bytes) =>
       cell.targets.foreach { target =>
         if (!isText) attempt(fromBinary(cell.pgType, target, bytes))
         else {
@@ -102,7 +102,7 @@ class ServerComposedSuite extends PropertySuite with ConversionTests {
   }
 
   test("a damaged binary value that prints is read as the printed value") {
-    forAll(damaged.filterNot(_._2), minSuccessful(10000)) { case (cell, _, bytes) =>
+    forAll(damaged.filterNot(_._2), minSuccessful(4000)) { case (cell, _, bytes) =>
       for {
         printed <- attempt(fromBinary(cell.pgType, StringType, bytes))
         fromBytes <- attempt(fromBinary(cell.pgType, cell.target, bytes))

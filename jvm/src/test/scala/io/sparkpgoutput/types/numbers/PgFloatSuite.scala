@@ -58,7 +58,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
 
   test("a printed number is the shortest that is read as the same number") {
-    forAll(doubles, minSuccessful(20000)) { value =>
+    forAll(doubles, minSuccessful(7000)) { value =>
       val text = print(value)
       assert(Numerics.same(fromText(Float8, DoubleType, text), value))
       assert(Numerics.same(fromBinary(Float8, DoubleType, sent(value)), value))
@@ -67,7 +67,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
         assert(halfway || number.doubleValue != value, text)
       }
     }
-    forAll(floats, minSuccessful(20000)) { value =>
+    forAll(floats, minSuccessful(7000)) { value =>
       val text = print(value)
       assert(Numerics.same(fromText(Float4, FloatType, text), value))
       assert(Numerics.same(fromText(Float4, DoubleType, text), value.toDouble))
@@ -110,7 +110,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
       digits <- Numerics.digits(22)
       exponent <- Gen.choose(-365, 330)
     } yield (digits.take(1) + "." + digits.drop(1) + "e" + exponent)
-    forAll(texts, minSuccessful(20000)) { text =>
+    forAll(texts, minSuccessful(7000)) { text =>
       if (text.toDouble.isInfinite) {
         assert(problem(fromText(Float8, DoubleType, text)) == "is not a valid float8")
       } else assert(fromText(Float8, DoubleType, text) == text.toDouble)
