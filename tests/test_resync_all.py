@@ -163,6 +163,33 @@ def test_a_table_that_is_published_again_during_the_copies_is_copied(
         assert_equal(spark, job, TABLES)
 
 
+def test_a_job_that_starts_over_waits_for_its_server(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The server ends the connection that makes the slot, which waits for an open transaction."""
+    job = LakeJob(tmp_path, server, "delta")
+    makes = (
+        "SELECT pid FROM pg_stat_activity WHERE state = 'active' "
+        "AND query LIKE 'SELECT pg_create_logical_replication_slot%'"
+    )
+
+    with job.session(spark) as replicate:
+        running = replicate()
+        wait_until_live(running)
+        report = JobReport(running)
+        with server.open_transaction():
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+            wait_until(lambda: server.execute(makes), TIMEOUT)
+            server.execute(f"SELECT pg_terminate_backend(pid) FROM ({makes}) AS found")
+            wait_until(lambda: report.lines("cannot start again yet"), TIMEOUT)
+        wait_until_live(running)
+        write(server, "later")
+        running.stop()
+        assert (running.exit_code, running.exception()) == (0, None)
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
+
+
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_history_goes_on_when_its_job_starts_over(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
