@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from support import lake
 from support.class_archive import SHORT_LIVED_JVM
-from support.data_files import captures, in_stream_flags
+from support.data_files import Captured, capture, in_stream_flags
 from support.infrastructure import ObjectStore, RestCatalog, object_store, rest_catalog
 from support.lake_catalog import LakeCatalog
 from support.servers import Server
 from support.source import SourceClient, source_client
 from support.streams import PROVIDER, ROCKS_DB
-
-# If a test does not need each capture, an ordinary run uses only these two.
-TWO_CAPTURES = ("pg14-v2-stream_on-text", "pg18-v4-stream_parallel-binary")
 
 FILE_SYSTEMS = "io.sparkpgoutput.lake.target"
 
@@ -151,14 +148,17 @@ def catalog(client: SourceClient) -> LakeCatalog:
 
 
 @pytest.fixture(scope="session")
-def captures_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with one Parquet file for each capture.
+def capture_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give a function that writes a capture to a Parquet file when it is first asked for it.
 
     A row has the capture's name, the message's number, the message, and whether it is between
     Stream Start and Stream Stop.
     """
     folder = tmp_path_factory.mktemp("captures")
-    for name, messages in captures().items():
+
+    @cache
+    def written(name: str) -> Path:
+        messages = capture(name)
         columns = {
             "capture": [name] * len(messages),
             "seq": list(range(len(messages))),
@@ -166,16 +166,26 @@ def captures_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "in_stream": in_stream_flags(messages),
         }
         pyarrow.parquet.write_table(pa.table(columns), folder / f"{name}.parquet")
-    return folder
+        return folder / f"{name}.parquet"
+
+    return written
 
 
 @pytest.fixture(scope="session")
-def captured(spark: SparkSession, captures_path: Path) -> DataFrame:
-    """Give all captured messages: capture, seq, data, in_stream."""
-    return spark.read.parquet(str(captures_path))
+def captured(spark: SparkSession, capture_file: Callable[[str], Path]) -> Captured:
+    """Give a function that returns the messages of captures: capture, seq, data, in_stream."""
+    return lambda names: spark.read.parquet(*(str(capture_file(name)) for name in names))
 
 
-@pytest.fixture(scope="session")
-def some_captured(captured: DataFrame, exhaustive: bool) -> DataFrame:
-    """Give the messages of two captures, or of all in an exhaustive run."""
-    return captured if exhaustive else captured.where(F.col("capture").isin(*TWO_CAPTURES))
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("pg14", "pg18"),
+        pytest.param(("pg15", "pg16", "pg17"), marks=pytest.mark.takes_long),
+    ],
+    ids="-".join,
+)
+def versions(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Give versions of PostgreSQL. `make test` uses only the captures of two versions."""
+    found: tuple[str, ...] = request.param
+    return found

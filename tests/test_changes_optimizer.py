@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from support.data_files import captures
+from support.data_files import capture
 from support.optimizer import CHANGES_RULE, without_rule
 
 CAPTURE = "pg18-v4-stream_parallel-text-2pc"
@@ -74,7 +74,7 @@ SHAPES = {
 
 @pytest.fixture(scope="module")
 def stored_messages(spark: SparkSession) -> Iterator[DataFrame]:
-    rows = [(CAPTURE, seq, data) for seq, data in enumerate(captures()[CAPTURE])]
+    rows = [(CAPTURE, seq, data) for seq, data in enumerate(capture(CAPTURE))]
     stored = spark.createDataFrame(rows, "capture STRING, seq BIGINT, data BINARY").persist()
     stored.createOrReplaceTempView("stored_messages")
     yield stored

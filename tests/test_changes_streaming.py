@@ -61,6 +61,19 @@ def test_scenarios_have_the_changes_of_the_reference(stream: Stream) -> None:
         assert found.get(name, []) == reference_changes(messages)[0], name
 
 
+@pytest.mark.usefixtures("one_partition")
+def test_a_query_that_failed_gives_each_change_once(spark: SparkSession, stream: Stream) -> None:
+    """It fails in its second micro-batch, and starts again."""
+    stream.add_messages(HISTORY[:8])
+    stream.add_messages(HISTORY[8:], 8)
+    found = changes(stream.messages)
+    is_alive = F.assert_true(F.col("_position") < 14, F.lit("killed")).isNull()
+    assert "killed" in error_of(stream, found.where(is_alive))
+    expected = in_order(changes(m.frame(spark, HISTORY)), "*")
+    assert in_order(stream.run(found), "*") == expected
+
+
+@pytest.mark.takes_long
 def test_a_query_that_ends_and_starts_again_gives_each_change_once(stream: Stream) -> None:
     """The query ends between micro-batches, during a micro-batch, and at some rows."""
     dice = random.Random("kills")

@@ -9,6 +9,7 @@ import operator
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -392,17 +393,20 @@ NULLS = """named_struct('kinds', repeat('n', {columns}),
 
 def test_table_of_types(spark: SparkSession) -> None:
     """`pgoutput_schema` gives the default type, and `pgoutput_row` takes the others."""
+    defaults, schemas, rows = {}, [], []
     for names, default, also in cells(table(DOCS / "typed-rows-reference.md", "types")):
+        types = [*re.findall(r"`([^`]+)`", default + also), "STRING"]
+        fields = ", ".join(f"c{number} {t}" for number, t in enumerate(types))
+        nulls = NULLS.format(columns=len(types))
         for name in re.findall(r"`([^`]+)`", names):
+            defaults[name] = column_type(f"c {types[0]}")
             options = f"map('type.{OID}', '{name}')"
-            relation = RELATION_OF_TYPE.format(oid=OID)
-            (ddl,) = spark.sql(f"SELECT pgoutput_schema({relation}, {options})").collect()[0]
-            types = [*re.findall(r"`([^`]+)`", default + also), "STRING"]
-            assert column_type(ddl) == column_type(f"c {types[0]}"), name
-            fields = ", ".join(f"c{number} {t}" for number, t in enumerate(types))
-            nulls = NULLS.format(columns=len(types))
+            schemas.append(f"pgoutput_schema({RELATION_OF_TYPE.format(oid=OID)}, {options})")
             oids = f"array_repeat({OID}L, {len(types)})"
-            spark.sql(f"SELECT pgoutput_row({nulls}, '{fields}', {oids}, {options})")
+            rows.append(f"pgoutput_row({nulls}, '{fields}', {oids}, {options})")
+    (found,) = spark.sql(f"SELECT {', '.join(schemas)}").collect()
+    assert dict(zip(defaults, map(column_type, found), strict=True)) == defaults
+    spark.sql(f"SELECT {', '.join(rows)}")
 
 
 # Types that values can be read as. Other precisions, elements and fields change nothing.
@@ -452,13 +456,15 @@ def column_type(ddl: str) -> DataType:
     return schema.fields[0].dataType
 
 
+@cache
+def words_of_scala() -> set[str]:
+    files = (ROOT / "jvm/src").rglob("*.scala")
+    return {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
+
+
 @pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=str)
 def test_pages_for_developers_name_what_exists(page: Path) -> None:
-    sources = "".join(
-        file.read_text(encoding="utf-8") for file in (ROOT / "jvm/src").rglob("*.scala")
-    )
-    for name in re.findall(r"`([A-Z]\w*[a-z]\w*)`", text_of(page)):
-        assert re.search(rf"\b{name}\b", sources), name
+    assert set(re.findall(r"`([A-Z]\w*[a-z]\w*)`", text_of(page))) <= words_of_scala()
     folders = {path.name for path in (SCALA / "io/sparkpgoutput").iterdir() if path.is_dir()}
     assert folders <= set(re.findall(r"`(\w+)`", text_of(DOCS / "architecture.md")))
     for path in re.findall(r"`(\w[\w-]*(?:/[\w.-]+)+)`", text_of(page)):

@@ -26,7 +26,7 @@ from support import lake
 from support import messages as m
 from support.checkpoint import EXPECTED, continue_from_file
 from support.comparison import compare
-from support.data_files import captures, golden
+from support.data_files import capture, golden
 from support.optimizer import CHANGES_RULE, DECODE_RULE, without_rule
 from support.orders import HISTORY, in_order
 from support.processes import TESTS, connect_server_in_this_jvm, run
@@ -51,7 +51,7 @@ TYPES = {
 @pytest.fixture(scope="module", autouse=True)
 def messages(spark: SparkSession) -> None:
     # In partitions, because Spark's optimizer evaluates a query of local rows itself.
-    frame = m.frame(spark, captures()[CAPTURE]).repartition(2)
+    frame = m.frame(spark, capture(CAPTURE)).repartition(2)
     frame.createOrReplaceTempView("captured_messages")
 
 

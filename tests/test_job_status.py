@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -256,19 +256,20 @@ def test_a_status_of_another_version_is_shown_without_what_it_lacks(status: Comm
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_names_that_the_locale_has_no_characters_for_are_printed(
-    tmp_path: Path, encoding: str
+    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "größe😀"
     file = tmp_path / "status.json"
     file.write_text(json.dumps(status_of(table_of_status("public", name))), encoding="utf-8")
 
     def printed(*arguments: str) -> bytes:
-        return subprocess.run(
-            [sys.executable, "-m", "spark_pgoutput", "status", "--status-file", file, *arguments],
-            env={**os.environ, "PYTHONIOENCODING": encoding},
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
+        out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", out)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["status", "--status-file", str(file), *arguments])
+        assert ended.value.code == 0
+        out.seek(0)
+        return out.buffer.read()
 
     assert json.loads(printed("--json"))["tables"][0]["table"] == f"public.{name}"
     assert f'table="{name}"' in printed("--prometheus").decode("utf-8")

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.lake_catalog import LakeCatalog
-from support.servers import EACH_VERSION, Server, wait_until
+from support.servers import EACH_VERSION, Server, server_fixture, wait_until
 from support.source import source_client
 
 SETUP = """
@@ -131,22 +131,16 @@ SINCE_15: list[tuple[str, set[str]]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=EACH_VERSION)
-def version(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
+server = server_fixture(SETUP, "module", EACH_VERSION)
 
 
 @pytest.fixture
-def server(version: int) -> Iterator[Server]:
-    with Server(version) as server:
-        server.execute(SETUP)
-        yield server
-
-
-@pytest.fixture
-def catalog(spark: SparkSession, server: Server) -> Iterator[LakeCatalog]:
-    with source_client(spark, server) as client:
-        yield LakeCatalog(client)
+def other(spark: SparkSession, server: Server) -> Iterator[tuple[Server, LakeCatalog]]:
+    """Give another server, for a test that changes many things, and its catalog."""
+    with Server(server.version) as other:
+        other.execute(SETUP)
+        with source_client(spark, other) as client:
+            yield other, LakeCatalog(client)
 
 
 def changed_by(server: Server, catalog: LakeCatalog, statement: str) -> set[str]:
@@ -181,17 +175,17 @@ def wrong(
 
 @pytest.mark.takes_long
 def test_each_change_changes_the_fingerprints_of_its_tables(
-    server: Server, catalog: LakeCatalog
+    other: tuple[Server, LakeCatalog],
 ) -> None:
-    assert wrong(server, catalog, CHANGES) == {}
+    assert wrong(*other, CHANGES) == {}
 
 
 def test_lists_filters_and_schemas_of_publications_change_fingerprints(
-    server: Server, catalog: LakeCatalog
+    other: tuple[Server, LakeCatalog],
 ) -> None:
-    if server.version < 15:
+    if other[0].version < 15:
         pytest.skip("new in 15")
-    assert wrong(server, catalog, SINCE_15) == {}
+    assert wrong(*other, SINCE_15) == {}
 
 
 def test_only_the_wanted_tables_have_a_fingerprint(server: Server, catalog: LakeCatalog) -> None:
@@ -255,8 +249,9 @@ def test_a_commit_that_waits_for_a_standby_is_not_seen(
 
 @pytest.mark.takes_long
 def test_fingerprints_of_1000_tables_take_less_than_5_seconds(
-    server: Server, catalog: LakeCatalog
+    other: tuple[Server, LakeCatalog],
 ) -> None:
+    server, catalog = other
     server.execute(
         "DO $$ BEGIN FOR i IN 1..1000 LOOP EXECUTE format("
         "'CREATE TABLE many_%s (id int PRIMARY KEY, a text, b text, c mood, d numeric)', i);"

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from support.lake_catalog import LakeCatalog
-from support.servers import EACH_VERSION, Server, server_fixture
+from support.servers import EACH_VERSION, Connection, Server, server_fixture
 from support.source import SourceClient
 
 server = server_fixture("CREATE TABLE keyed (k int PRIMARY KEY)", "module", EACH_VERSION)
@@ -80,9 +80,9 @@ REWRITES = ("PartitionRewritten", "Vacuumed")
 NOT_OF_ROOTS = ("CLUSTER", "fillfactor", "RESTART IDENTITY; VACUUM FULL")
 
 
-def run(server: Server, statements: str, name: str) -> None:
-    for statement in statements.replace("{}", name).split("; "):
-        server.execute(statement.replace("\n", ";"))
+def run(connection: Connection, statements: str) -> None:
+    for statement in statements.split("; "):
+        connection.execute(statement.replace("\n", ";").encode())
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -95,25 +95,25 @@ def test_changes_of_a_table_are_followed_or_need_a_copy(
     for number, case in enumerate(itertools.chain(FOLLOWED, REASONS)):
         if not partitioned or not any(word in case[0] for word in NOT_OF_ROOTS):
             cases[f"{kind}{number}"] = case
-    for name in cases:
-        by = " PARTITION BY RANGE (k)" if partitioned else ""
-        server.execute(f"CREATE TABLE {name} {START}{by}")
-        if partitioned:
-            for part in (1, 2):
+    with server.connect() as connection:
+        for name in cases:
+            by = " PARTITION BY RANGE (k)" if partitioned else ""
+            run(connection, f"CREATE TABLE {name} {START}{by}")
+            for part in (1, 2) if partitioned else ():
                 bounds = f"FROM ({part}) TO ({part + 1})"
-                server.execute(
-                    f"CREATE TABLE {name}_{part} PARTITION OF {name} FOR VALUES {bounds}"
+                run(
+                    connection,
+                    f"CREATE TABLE {name}_{part} PARTITION OF {name} FOR VALUES {bounds}",
                 )
-        server.execute(f"INSERT INTO {name} VALUES (1, 2, 3, '4', 5, 6)")
-        server.execute(f"INSERT INTO {name} VALUES (2, 2, 3, '4', 5, 6)")
-        # So atthasmissing is set, which VACUUM FULL clears.
-        server.execute(f"ALTER TABLE {name} ADD COLUMN missing int DEFAULT 8")
-    server.execute(
-        f"CREATE PUBLICATION {kind} FOR TABLE {', '.join(cases)} WITH (publish_via_partition_root)"
-    )
-    kept = catalog.tables(kind)
-    for name, (statements, _) in cases.items():
-        run(server, statements, name)
+            run(connection, f"INSERT INTO {name} VALUES (1, 2, 3, '4', 5, 6)")
+            run(connection, f"INSERT INTO {name} VALUES (2, 2, 3, '4', 5, 6)")
+            # So atthasmissing is set, which VACUUM FULL clears.
+            run(connection, f"ALTER TABLE {name} ADD COLUMN missing int DEFAULT 8")
+        all_tables = f"CREATE PUBLICATION {kind} FOR TABLE {', '.join(cases)}"
+        run(connection, f"{all_tables} WITH (publish_via_partition_root)")
+        kept = catalog.tables(kind)
+        for name, (statements, _) in cases.items():
+            run(connection, statements.replace("{}", name))
     now = catalog.tables(kind)
     wrong = []
     for name, (statements, expected) in cases.items():
@@ -183,22 +183,21 @@ def test_changes_of_partitions_are_followed_or_need_a_copy(
             "changes of the partition public.{0}_3 are not in the WAL",
         ),
     ]
-    for number in range(len(cases)):
-        server.execute(f"CREATE TABLE q{number} (k int) PARTITION BY RANGE (k)")
-        for part in (1, 2):
-            server.execute(
-                f"CREATE TABLE q{number}_{part} PARTITION OF q{number} "
-                f"{bounds.format(part, part + 1)}"
-            )
-        server.execute(f"INSERT INTO q{number} VALUES (1), (2)")
-    listed = ", ".join(f"q{number}" for number in range(len(cases)))
-    server.execute(f"CREATE PUBLICATION q FOR TABLE {listed} WITH (publish_via_partition_root)")
-    kept = catalog.tables("q")
-    for number, (statements, _) in enumerate(cases):
-        run(server, statements.format(f"q{number}"), "")
+    names = [f"q{number}" for number in range(len(cases))]
+    all_tables = f"CREATE PUBLICATION q FOR TABLE {', '.join(names)}"
+    with server.connect() as connection:
+        for name in names:
+            run(connection, f"CREATE TABLE {name} (k int) PARTITION BY RANGE (k)")
+            for part in (1, 2):
+                values = bounds.format(part, part + 1)
+                run(connection, f"CREATE TABLE {name}_{part} PARTITION OF {name} {values}")
+            run(connection, f"INSERT INTO {name} VALUES (1), (2)")
+        run(connection, f"{all_tables} WITH (publish_via_partition_root)")
+        kept = catalog.tables("q")
+        for name, (statements, _) in zip(names, cases, strict=True):
+            run(connection, statements.format(name))
     now = catalog.tables("q")
-    for number, (statements, expected) in enumerate(cases):
-        name = f"q{number}"
+    for name, (statements, expected) in zip(names, cases, strict=True):
         found = catalog.compare(kept[f"public.{name}"], now[f"public.{name}"])
         if isinstance(expected, str):
             assert expected.format(name) in found, statements

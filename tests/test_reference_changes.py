@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
 from support import messages as m
-from support.data_files import VERSIONS, captures, finals, seams, text_captures, version_of
+from support.data_files import SEAMS, VERSIONS, capture, finals, seam, text_captures
 from support.reference_changes import Change, Refused, UnknownRelation, changes
 from support.replay import NOT_REPLAYED, differing, of_any_protocol, replay
 from support.transactions import FILE, SCENARIOS, Scenario, text_of_file
@@ -22,8 +23,8 @@ def test_replayed_changes_make_the_tables_of_the_server() -> None:
     """The changes of one capture of each version make the tables of the server."""
     differ = set()
     for version in VERSIONS:
-        *_, name = (name for name in text_captures() if version_of(name) == version)
-        found, left_open = changes(enumerate(captures()[name]))
+        *_, name = text_captures([version])
+        found, left_open = changes(enumerate(capture(name)))
         assert left_open == []
         places = [(change.commit_version, change.ordinal) for change in found]
         assert sorted(set(places)) == places
@@ -33,11 +34,18 @@ def test_replayed_changes_make_the_tables_of_the_server() -> None:
     assert differ == set(NOT_REPLAYED)
 
 
-@pytest.mark.parametrize("name", seams())
+def long(name: str) -> Any:  # noqa: ANN401 - pytest has no public type for it
+    return pytest.param(name, marks=pytest.mark.takes_long)
+
+
+SOME_SEAMS = [long("seam-101"), "seam-102", "seam-103", long("seam-104")]
+
+
+@pytest.mark.parametrize("name", SOME_SEAMS)
 def test_an_interrupted_reader_gets_the_changes_of_an_uninterrupted_one(name: str) -> None:
     """The transactions that are open at the end were rolled back while no reader was connected."""
-    data, left_open = changes(enumerate(seams()[name].data))
-    clean, nothing = changes(enumerate(seams()[name].clean))
+    data, left_open = changes(enumerate(seam(name).data))
+    clean, nothing = changes(enumerate(seam(name).clean))
     assert of_any_protocol(data) == of_any_protocol(clean)
     assert {transaction.state for transaction in left_open} <= {"streaming"}
     assert nothing == []
@@ -55,9 +63,9 @@ def handed_over(messages: Messages, ends: Iterable[int]) -> Iterator[list[Change
         start = min((transaction.first_position for transaction in left_open), default=end)
 
 
-@pytest.mark.parametrize("name", [*seams(), "pg18-v2-stream_on-text"])
+@pytest.mark.parametrize("name", [*SOME_SEAMS, long("pg18-v2-stream_on-text")])
 def test_reads_that_continue_each_other_give_all_changes(name: str) -> None:
-    stored = seams()[name].data if name in seams() else captures()[name]
+    stored = seam(name).data if name in SEAMS else capture(name)
     messages = list(enumerate(stored))
     whole, _ = changes(messages)
     dice = random.Random(name)

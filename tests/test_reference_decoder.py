@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from support.data_files import captures, golden, in_stream_flags
+from support.data_files import capture, captures, golden, in_stream_flags
 from support.mutations import cuts, extended, random_mutations, replaced
 from support.reference_decoder import Malformed, decode
 from support.unusual_messages import LEGAL, MALFORMED, NO_READING, READINGS
 
 # A prime: periodic workloads show every part of their period.
-SAMPLE_STEP = 7
+SAMPLE_STEP = 61
 
 TAGS = b"BMCORYIUDTSEcAbPKrp"
 CONTEXTS = (None, False, True)
@@ -35,10 +35,11 @@ def test_golden_messages(in_context: bool) -> None:
 
 
 def test_captured_messages_decode_the_same_with_and_without_context() -> None:
-    for capture, messages in captures().items():
+    for name in captures():
+        messages = capture(name)
         in_context = list(zip(messages, in_stream_flags(messages), strict=True))
         for data, in_stream in in_context[::SAMPLE_STEP]:
-            assert decode(data) == decode(data, in_stream), (capture, data.hex())
+            assert decode(data) == decode(data, in_stream), (name, data.hex())
 
 
 def test_every_tag_is_in_the_golden_messages() -> None:
@@ -115,7 +116,7 @@ def test_a_message_without_context_fails_where_the_longer_reading_fails(text: st
 
 def test_no_part_of_a_message_is_a_message() -> None:
     """The exception is a Stream Abort, whose first 9 bytes are a message too."""
-    for _, data, in_stream, _ in golden():
+    for _, data, in_stream, _ in golden()[::4]:
         for part in cuts(data):
             if part and not (data[:1] == b"A" and len(part) == 9):
                 assert malformed_at(part, in_stream) <= len(part)
@@ -134,7 +135,7 @@ def every_replacement() -> Iterator[bytes]:
 
 
 def at_random() -> Iterator[bytes]:
-    return random_mutations([entry.data for entry in golden()], 20_000, seed=1)
+    return random_mutations([entry.data for entry in golden()], 2_000, seed=1)
 
 
 @pytest.mark.parametrize("mutations", [every_replacement, at_random])

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from spark_pgoutput import functions as PF
-from support.data_files import TEXT_DEPENDS_ON_SETTINGS, VERSIONS, captures, declared_types
+from support.data_files import TEXT_DEPENDS_ON_SETTINGS, VERSIONS, capture, declared_types
 from support.server_values import range_type
 
 TUPLES = ("key", "old", "new")
@@ -76,13 +76,9 @@ def changes() -> list[Change]:
         Change(version, format_, seq, data, relation)
         for version in VERSIONS
         for format_ in ("text", "binary")
-        for seq, data, relation in with_relations(captures()[capture(version, format_)])
+        for seq, data, relation in with_relations(capture(f"{version}-v1-stream_off-{format_}"))
         if seq % SAMPLE_STEP == 0 or b"\0streamed\0" not in relation
     ]
-
-
-def capture(version: str, format_: str) -> str:
-    return f"{version}-v1-stream_off-{format_}"
 
 
 def with_relations(messages: Iterable[bytes]) -> Iterator[tuple[int, bytes, bytes]]:

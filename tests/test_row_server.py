@@ -17,7 +17,7 @@ from support.server_columns import MOST_VIEWS, columns, of, same, statements
 from support.server_values import STRING, TYPES
 
 # The first rows have the extremes.
-ROWS, ROWS_IF_EXHAUSTIVE = 600, 2_000
+ROWS, ROWS_IF_EXHAUSTIVE = 300, 2_000
 
 # The options declare these types, because binary cells do not show them.
 DECLARED = {

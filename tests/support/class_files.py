@@ -96,9 +96,8 @@ class Jars:
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self._files = [zipfile.ZipFile(path) for path in paths]
-        self._entries = {name: file for file in self._files for name in file.namelist()}
-        self._class = cache(self._read)
+        files = map(_opened, paths)
+        self._entries = {name: file for file in files for name in file.namelist()}
 
     def names(self) -> list[str]:
         """Return the names of the classes, as in ``java/lang/Object``."""
@@ -107,7 +106,8 @@ class Jars:
 
     def of(self, name: str) -> ClassFile | None:
         """Return a class; None if no JAR has it."""
-        return self._class(name)
+        file = self._entries.get(f"{name}.class")
+        return None if file is None else _class_of(file, name)
 
     def has(self, name: str, member: Member) -> bool:
         """Return whether a class or one that it extends has a member.
@@ -121,6 +121,12 @@ class Jars:
             return is_of_jdk or member.name in _OF_OBJECT
         return member in found.members or any(self.has(other, member) for other in found.supers)
 
-    def _read(self, name: str) -> ClassFile | None:
-        file = self._entries.get(f"{name}.class")
-        return None if file is None else ClassFile(file.read(f"{name}.class"))
+
+@cache
+def _opened(path: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path)
+
+
+@cache
+def _class_of(file: zipfile.ZipFile, name: str) -> ClassFile:
+    return ClassFile(file.read(f"{name}.class"))

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from support import reference_changes as reference
-from support.data_files import captures, seams
+from support.data_files import capture, seam
 from support.reference_changes import Change, OpenTransaction
 from support.replay import in_order
 
@@ -22,10 +22,10 @@ Messages = Sequence[tuple[int, bytes]]
 SOME_STREAMS: dict[str, Messages] = {
     name: list(enumerate(stored))
     for name, stored in {
-        "pg15-v3-stream_on-text-2pc": captures()["pg15-v3-stream_on-text-2pc"],
-        "pg18-v4-stream_parallel-text-2pc": captures()["pg18-v4-stream_parallel-text-2pc"],
-        "seam-102": seams()["seam-102"].data,
-        "seam-103": seams()["seam-103"].data,
+        "pg15-v3-stream_on-text-2pc": capture("pg15-v3-stream_on-text-2pc"),
+        "pg18-v4-stream_parallel-text-2pc": capture("pg18-v4-stream_parallel-text-2pc"),
+        "seam-102": seam("seam-102").data,
+        "seam-103": seam("seam-103").data,
     }.items()
 }
 
@@ -37,7 +37,7 @@ def whole(name: str) -> tuple[list[Change], list[OpenTransaction]]:
 
 @cache
 def of_capture(name: str) -> list[Change]:
-    return reference.changes(enumerate(captures()[name]))[0]
+    return reference.changes(enumerate(capture(name)))[0]
 
 
 def frame(spark: SparkSession, streams: Mapping[str, Messages]) -> DataFrame:
