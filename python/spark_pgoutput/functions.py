@@ -277,9 +277,9 @@ def pgoutput_row(
         ``PERMISSIVE`` gives NULL. ``infinity``: with ``error`` (the default), an infinite date,
         timestamp or interval is an error. With ``null``, it becomes NULL. With ``clamp``, it
         becomes the nearest value: for dates and timestamps, the first or last one of the years 1 to
-        9999. ``timeZone``: the time zone for timestamptz text without an offset and for timestamps
-        that you read as TIMESTAMP (by default the session's), and for a binary timestamptz that you
-        read as STRING (by default UTC).
+        9999, in UTC. ``timeZone``: the time zone for timestamptz text without an offset and for
+        timestamps that you read as TIMESTAMP (by default the session's), and for a binary
+        timestamptz that you read as STRING (by default UTC).
         ``dateStyle``: the server's DateStyle, which must be ``ISO``. ``moneyScale``: how many
         digits money has after the decimal point, by default ``2``. ``encoding``: the server's
         client_encoding, for the text in binary cells, by default ``UTF8``. ``type.<oid>``: the type

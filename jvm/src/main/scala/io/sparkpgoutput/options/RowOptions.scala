@@ -53,7 +53,7 @@ object RowOptions {
       "error",
       "With error, an infinite date, timestamp or interval is an error. With null, it becomes NULL. " +
         "With clamp, it becomes the nearest value that Spark has: for dates and timestamps, the first or " +
-        "last one of the years 1 to 9999."
+        "last one of the years 1 to 9999, in UTC."
     )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
       options.converting(_.copy(infinity = infinity))
     ),

@@ -324,7 +324,7 @@ object ReplicateOptions {
         "error",
         "With error, an infinite date, timestamp or interval is an error of the table. With null, it " +
           "becomes NULL. With clamp, it becomes the nearest value that Spark has: for dates and " +
-          "timestamps, the first or last one of the years 1 to 9999. In a key, it is always an error."
+          "timestamps, the first or last one of the years 1 to 9999, in UTC. In a key, it is always an error."
       )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
         options.copy(infinity = infinity)
       ),

@@ -145,7 +145,7 @@ class TableQueuePropertySuite extends AnyFunSuite {
         val space = new QueueSpace(memory.toLong, Long.MaxValue, folder.toFile)
         val tables =
           Seq.tabulate(1 + random.nextInt(3))(n => new Table(random, space, n.toLong, largest))
-        (1 to 100).foreach { _ =>
+        (1 to (if (memory == 0) 30 else 100)).foreach { _ =>
           tables(random.nextInt(tables.size)).step()
           assert(space.memoryUsed <= memory)
           assert(!space.isFull)
