@@ -231,6 +231,23 @@ def test_relations_of_earlier_messages_hold_for_their_source(
         assert "PGOUTPUT_UNKNOWN_RELATION" in error
 
 
+def test_a_source_of_earlier_messages_that_does_not_fit_is_refused(
+    spark: SparkSession, stream: Stream
+) -> None:
+    """Without ANSI, Spark's cast makes another source of it."""
+    earlier = m.frame(spark, HISTORY[:6]).withColumn("number", F.lit(2**32 + 1))
+    earlier.createOrReplaceTempView("earlier")
+    stream.add_messages(HISTORY[6:], 6)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        numbered = stream.messages.withColumn("number", F.lit(1))
+        found = changes(numbered, source="number", options={"relations": "earlier"})
+        assert "CAST_OVERFLOW" in error_of(stream, found)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.catalog.dropTempView("earlier")
+
+
 @pytest.mark.usefixtures("one_partition")
 def test_relations_are_read_once(spark: SparkSession, stream: Stream) -> None:
     """A query reads them in the first micro-batch of a new checkpoint. EXPLAIN does not."""
