@@ -104,9 +104,10 @@ test-jvm: $(VENV)/tools
 	$(SBT) 'jvm/testOnly * -- -l TakesLong'
 
 # This leaves out the tests that are marked other_sparks, because other modules test this Spark more thoroughly. With
-# PYTEST_OPTIONS="--demo --store", it also checks what the demo prints, and runs jobs on .infra/store.
+# PYTEST_OPTIONS="--demo --store", it also checks what the demo prints, and runs jobs on .infra/store. The tests of the
+# JVM run in one process, which would end last if it did not have a core for itself.
 test-python: ready
-	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks' $(PYTEST_OPTIONS)
+	nice -n 5 $(BIN)/pytest $(PARALLEL) -m 'not other_sparks' $(PYTEST_OPTIONS)
 
 # This prepares all that the tests in Python need.
 ready: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
@@ -114,7 +115,7 @@ ready: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
 test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 
 test-spark-%: build .spark-%/installed
-	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TESTS)
+	PYTHONPATH=$(CURDIR)/.spark-$* nice -n 5 $(BIN)/pytest $(SMOKE_TESTS)
 
 test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) check-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive --demo

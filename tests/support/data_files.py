@@ -89,7 +89,10 @@ def declared_types(version: str) -> dict[str, str]:
 def _messages(path: Path, name: str = "data") -> list[bytes]:
     # A regular expression takes half as long as a parser of JSON.
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [*map(bytes.fromhex, re.findall(rf'"{name}": "([0-9a-f]*)"', lines.read()))]
+        text = lines.read()
+    found = re.findall(rf'"{name}": "([0-9a-f]*)"', text)
+    assert len(found) == text.count(f'"{name}":')
+    return [*map(bytes.fromhex, found)]
 
 
 class FinalTable(NamedTuple):

@@ -4,8 +4,9 @@ import scala.collection.mutable
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, First, MaxMinBy}
+import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.{InnerLike, LeftExistence}
 
 import io.sparkpgoutput.decode.sql.DecodeMessage
 
@@ -14,15 +15,16 @@ import io.sparkpgoutput.decode.sql.DecodeMessage
  * it need. A decode moves there only if the operator evaluates it for each row anyway.
  */
 object ShareDecodes extends PredicateHelper {
-  def apply(plan: LogicalPlan): LogicalPlan = new ShareDecodes().shareAll(plan)
+  def apply(plan: LogicalPlan): LogicalPlan =
+    new ShareDecodes(plan.exists(isOuterJoin)).shareAll(plan)
 
-  private def decodesIn(expressions: Seq[Expression]): Seq[DecodeMessage] =
-    expressions.flatMap(_.collect { case decode: DecodeMessage if canMove(decode) => decode })
-
-  /** A decode of a lambda function's variable, or of a random choice, stays where it is. */
-  private def canMove(decode: DecodeMessage): Boolean =
-    decode.deterministic && decode.references.nonEmpty &&
-      !decode.exists(_.isInstanceOf[NamedLambdaVariable]) && isNullOfNulls(decode.data)
+  private def isOuterJoin(plan: LogicalPlan): Boolean = plan match {
+    case join: Join => join.joinType match {
+        case _: InnerLike | LeftExistence(_) => false
+        case _                               => true
+      }
+    case _ => false
+  }
 
   /**
    * Returns whether an expression is NULL if its columns are. An outer join makes all columns of one side NULL, and so
@@ -47,7 +49,11 @@ object ShareDecodes extends PredicateHelper {
     case function: HigherOrderFunction => evaluatedInOrder(function.arguments)
     case function: AggregateExpression if function.filter.isDefined =>
       function.filter.toSeq.flatMap(evaluatedIn)
-    case _: First | _: MaxMinBy            => Nil // They evaluate the value of some rows only.
+    // They evaluate the values of some rows only. Spark 4.2 has another class of this name with a number of values.
+    case _: First                                                     => Nil
+    case function: AggregateFunction if MaxMinBy(function.prettyName) => Nil
+    case Count(values)                     => values.find(_.nullable).toSeq.flatMap(evaluatedIn)
+    case AtLeastNNonNulls(_, values)       => values.take(1).flatMap(evaluatedIn)
     case _: TryEval | _: PlanExpression[_] => Nil
     case _: DivModLike | _: Pmod =>
       evaluatedInRightFirst(expression.children.head, expression.children.last)
@@ -55,6 +61,8 @@ object ShareDecodes extends PredicateHelper {
     case other if evaluatesEveryChild(expression) => other.children.flatMap(evaluatedIn)
     case other                                    => evaluatedInOrder(other.children)
   }
+
+  private val MaxMinBy = Set("max_by", "min_by")
 
   /** Most expressions evaluate their children in order, until one is NULL. */
   private def evaluatedInOrder(children: Seq[Expression]): Seq[DecodeMessage] = {
@@ -90,8 +98,18 @@ object ShareDecodes extends PredicateHelper {
       right.references.nonEmpty && right.references.subsetOf(join.right.outputSet)
 }
 
-final private class ShareDecodes extends PredicateHelper {
+/** @param hasOuterJoin whether the plan has a join that makes rows of NULLs */
+final private class ShareDecodes(hasOuterJoin: Boolean) extends PredicateHelper {
   import ShareDecodes._
+
+  private def decodesIn(expressions: Seq[Expression]): Seq[DecodeMessage] =
+    expressions.flatMap(_.collect { case decode: DecodeMessage if canMove(decode) => decode })
+
+  /** A decode of a lambda function's variable, or of a random choice, stays where it is. */
+  private def canMove(decode: DecodeMessage): Boolean =
+    decode.deterministic && decode.references.nonEmpty &&
+      !decode.exists(_.isInstanceOf[NamedLambdaVariable]) &&
+      (!hasOuterJoin || isNullOfNulls(decode.data))
 
   /**
    * The columns that hold a decode's row, by the decode. A column can be used where it is output.

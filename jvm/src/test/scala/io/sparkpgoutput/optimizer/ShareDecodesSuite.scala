@@ -72,6 +72,8 @@ class ShareDecodesSuite extends SparkSessionTests {
     assert(messages.agg(first.head, first.last).collect().toSeq == Seq(Row("INSERT", null)))
     val min = Seq("type", "lsn").map(field => expr(s"min_by($decode.$field, seq)"))
     assert(messages.agg(min.head, min.last).collect().toSeq == Seq(Row("INSERT", null)))
+    val counts = Seq("type", "lsn").map(field => expr(s"count($decode.$field IS NULL, 1)"))
+    assert(messages.agg(counts.head, counts.last).collect().toSeq == Seq(Row(2L, 2L)))
   }
 
   test("a decode is shared if its expression always evaluates it") {
@@ -88,5 +90,8 @@ class ShareDecodesSuite extends SparkSessionTests {
         s"greatest(n, $decode.relation_id) > 1"
       )
     ) assert(Decodes.in(query(insert, condition)).length == 1, condition)
+    val other = "pgoutput_decode(coalesce(data, X'45'))"
+    val messages = table("data BINARY", Row(insert)).where(s"$other.type = 'INSERT'")
+    assert(Decodes.in(messages.selectExpr(s"$other.lsn")).length == 1)
   }
 }

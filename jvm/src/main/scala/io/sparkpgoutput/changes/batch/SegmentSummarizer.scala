@@ -242,8 +242,8 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
 
 /**
  * The facts about a segment of a stream that matter to later segments. The messages of a segment
- * follow one another in a partition. The summary has no changes, except for those before the first message that shows
- * whether they are in a stream block.
+ * follow one another in a partition. It has no message of a change, except the first of each run of changes before a
+ * message shows the phase.
  *
  * @param source the stream; null if there is only one
  * @param first the position of its first message
@@ -280,7 +280,7 @@ object SummaryEvent {
    *
    * @param first the message of the first one; null if an earlier message of the segment shows the phase
    */
-  final class ChangesEvent(val position: Long, first: Array[Byte]) extends SummaryEvent {
+  final class ChangesEvent(val position: Long, val first: Array[Byte]) extends SummaryEvent {
     var number = 0L
     var ordinals = 0L
 

@@ -23,7 +23,7 @@ import io.sparkpgoutput.changes.transactions._
  *
  * A change can be committed in a later partition than its own, so no partition can be read by itself. The first
  * pass summarizes each ''segment'': the messages of one stream that follow one another in a partition. A
- * summary has what later segments need, which are transactions and the definitions of tables, and no changes.
+ * summary has what later segments need, which are transactions and the definitions of tables, and not their changes.
  * The driver puts the summaries of a stream in order, and follows the transactions through them as
  * [[io.sparkpgoutput.changes.transactions.TransactionAssembler]] does. It then knows the state before each
  * segment, and the commit of each transaction that the segment has changes of. With that, the second pass reads

@@ -172,9 +172,8 @@ abstract private[core] class JobMemory(start: JobState) {
       work.queue.fold(0L)(_.bytes),
       work.queue.flatMap(_.oldest),
       work.waiting.orElse(
-        work.snapshotFailure.map(_._1).orElse(work.problem)
-          .filter(_ => current.tables(oid).copyReason.nonEmpty)
-      ),
+        work.problem.filter(_ => current.tables(oid).copyReason.nonEmpty)
+      ).orElse(lacksSnapshot(current.tables(oid), work).map(_._1)),
       Option.when(work.waiting.nonEmpty)(Instant.ofEpochMilli(work.notBefore))
     )
   )
@@ -186,8 +185,7 @@ abstract private[core] class JobMemory(start: JobState) {
    */
   def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
     val work = works(table.oid)
-    val waits = work.waiting.map(_ -> work.waitingSince) ++
-      work.snapshotFailure.filter(_ => table.copyReason.nonEmpty)
+    val waits = work.waiting.map(_ -> work.waitingSince) ++ lacksSnapshot(table, work)
     for ((reason, _) <- waits.find(_._2 <= since) if work.phase == Phase.Idle) {
       work.waiting = None
       work.snapshotFailure = None
@@ -198,6 +196,10 @@ abstract private[core] class JobMemory(start: JobState) {
       ))
     }
   }
+
+  /** Why the snapshot of a requested copy is not made yet, and since when. */
+  private def lacksSnapshot(table: TableState, work: TableWork) =
+    work.snapshotFailure.filter(_ => table.copyReason.nonEmpty && work.snapshot.isEmpty)
 
   // Small steps.
 

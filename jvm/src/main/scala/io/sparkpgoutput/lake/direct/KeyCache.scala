@@ -27,8 +27,8 @@ import org.apache.spark.sql.catalyst.InternalRow
  * the other rows, and after them their positions.
  *
  * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the
- * first 128 bits of the SHA-256 of its values are kept, after a secret number of the process. So nobody can make two
- * keys for which they are the same.
+ * first 128 bits of the SHA-256 of a secret number of the process and the values are kept. Nobody can make two keys for
+ * which they are the same.
  *
  * The cache uses memory first, and then disk. If both are full, the cache removes the keys of tables without a lookup
  * for ten minutes. If there is no such table, the lookup reads the files.

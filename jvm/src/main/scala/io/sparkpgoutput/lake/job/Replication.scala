@@ -30,6 +30,10 @@ final class Replication private (
     first: ReplicationJob
 ) extends Logging {
   private var job = first
+
+  /** When a job that has started again began to wait for its slot, in milliseconds; None if it has read its slot. */
+  private var waitsSince = Option.empty[Long]
+  private var hasStartedAgain = false
   private var isStopping = false
   private val ended = new CountDownLatch(1)
   @volatile private var failure: Option[Throwable] = None
@@ -43,6 +47,7 @@ final class Replication private (
   private def run(): Unit =
     try
       while (runToEnd(current)) {
+        hasStartedAgain = true
         val again = startAgain()
         val goesOn = synchronized {
           job = again
@@ -75,9 +80,14 @@ final class Replication private (
     again.get
   }
 
-  private def canWait(error: Throwable) = TableFailures.isPassing(error) && !stopping
+  private def canWait(error: Throwable) = {
+    val hasTime =
+      !options.once || waitsSince.forall(_ > JobClock.millis - options.retryFor.toMillis)
+    TableFailures.isPassing(error) && hasTime && !stopping
+  }
 
   private def waitFor(error: Throwable): Unit = {
+    waitsSince = waitsSince.orElse(Some(JobClock.millis))
     log.warn(s"The job cannot start again yet. ${TableFailures.text(error)}")
     Thread.sleep(Replication.MillisToStartAgain)
   }
@@ -91,8 +101,10 @@ final class Replication private (
       job.run(own)
       false
     } catch {
-      case _: StartOver | _: StartAgain if !stopping => true
-      case error: Throwable if (job ne first) && !job.hasSlot && canWait(error) =>
+      case _: StartOver | _: StartAgain if !stopping =>
+        if (job.hasSlot) waitsSince = None
+        true
+      case error: Throwable if hasStartedAgain && !job.hasSlot && canWait(error) =>
         waitFor(error)
         true
     }

@@ -524,8 +524,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     override def reads(server: Server): Unit = {
       if (parts.epoch == 0) {
         val epoch = ready.epoch + 1
-        def isOvertaken = ready.folder.newestEpoch().exists(_ > ready.epoch)
-        if (isOvertaken || !ready.folder.take(epoch, start)) throw new StartAgain
+        def hasNewer = ready.folder.newestEpoch().exists(_ >= epoch)
+        if (hasNewer || !ready.folder.take(epoch, start)) throw new StartAgain
         ready.taken()
         ready.folder.clean(epoch)
         parts.epoch = epoch

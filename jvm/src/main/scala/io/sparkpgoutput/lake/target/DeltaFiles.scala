@@ -65,7 +65,7 @@ final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles, val key
 /**
  * A data file.
  *
- * @param deletedOf returns the rows of it that are deleted. A lookup of many files calls this in many threads.
+ * @param deletedOf reads which of its rows are deleted, when a lookup first needs them
  */
 final private class DeltaFile(
     val add: AddFile,
@@ -299,7 +299,7 @@ final private class DeltaLayout(
     new java.util.concurrent.ConcurrentHashMap[Seq[Int], PartitionedFile => Iterator[InternalRow]]
 
   private def reader(columns: Seq[Int]) = {
-    if (readers.size >= MostReaders) readers.clear()
+    if (readers.size >= MostReaders && !readers.containsKey(columns)) readers.clear()
     readers.computeIfAbsent(columns, readerOf)
   }
 
@@ -485,7 +485,7 @@ private object DeltaLayout {
   /** A tracker keeps the statistics of all of its files. */
   final private val FilesOfTracker = 1000
 
-  /** Each has a configuration that Spark sends to the executors. Cuts lack different columns of the server. */
+  /** Each has a configuration that Spark sends to the executors. A cut reads the columns that the server has not sent. */
   final private val MostReaders = 20
 }
 

@@ -49,6 +49,16 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     }
   }
 
+  test("a summary has a change only before a message that shows the phase") {
+    def kept(messages: Array[Byte]*) = summary(messages).events.collect {
+      case changes: SummaryEvent.ChangesEvent => changes.first != null
+    }
+    assert(kept(insert("a"), relation(), insert("a")) == Seq(true, true))
+    Seq(streamStart(7, first = true), streamStop, begin(7, 100), beginPrepare(7, "g")).foreach(
+      message => assert(kept(message, insert("a")) == Seq(false))
+    )
+  }
+
   test("a transaction that is not whole has an event for each of its parts") {
     val streamed = Seq(streamStart(7, first = true), insert("a", 7), insert("b", 71), streamStop)
     assert(

@@ -149,7 +149,7 @@ class DeltaFilesSuite extends DeltaTests {
       InternalRow(Decimal(BigDecimal(number), 38, 12), micros(time), micros(time))
     }
     try
-      Seq("UTC", "Africa/Monrovia").foreach { name =>
+      Seq("Europe/Berlin", "Africa/Monrovia").foreach { name =>
         spark.conf.set("spark.sql.session.timeZone", name)
         val target = Targets.of(spark, Files.createTempDirectory("bounds").toString, Some("delta"))
         target.create("t", schema, Nil, Map.empty)

@@ -225,7 +225,7 @@ class DeltaKindsSuite extends DeltaTests {
 
   merged.foreach { case (kind, reason) =>
     val writes = kind.name == "required"
-    test(s"a table is left to MERGE: $reason", Seq(TakesLong).filter(_ => writes): _*) {
+    test(s"a table is left to MERGE: $reason", TakesLong.when(writes): _*) {
       look(kind, reason)
       if (takesAll && kind.name != "appended" || writes) write(kind, Some(reason))
     }

@@ -101,6 +101,19 @@ class DecodeTupleSuite extends PropertySuite {
     }
   }
 
+  test("types that do not fit the schema are an error only if there is a tuple") {
+    val columns = Seq(TypedTuples.Column(StringType, 25), TypedTuples.Column(StringType, 25))
+    val query =
+      Query(columns, None, decodeFails = true, rowFails = true, MessageSchema.NEW, "UTC")
+    val one = query.fused.copy(typeIds = Seq(25L))
+    val cells = columns.map(_ => ("t", "x", null))
+    def message(kind: String, fields: (String, Any)*) =
+      Message.outsideOfStream(Map[String, Any]("type" -> kind) ++ fields).bytes
+    val insert = message("INSERT", "relation_id" -> 1L, "new" -> Messages.tupleOf(cells))
+    assert(result(one, InternalRow(message("STREAM_STOP"), false)).contains(null))
+    assert(result(one, InternalRow(insert, false)).isLeft)
+  }
+
   test("the type is that of the decoded row, with all columns or with the required ones") {
     forAll(shape.flatMap(queries)) { query =>
       assert(query.fused.dataType == query.unfused.dataType)

@@ -57,7 +57,7 @@ class KeyFilterSuite extends SparkSessionTests {
     Seq("id % 7 = 0", "CAST(id / 2 AS SMALLINT)", "md5(CAST(id AS STRING))")
   )
 
-  /** Types that are alike one of the others. */
+  /** Types that are like one of those above. */
   private val otherTypes = Seq(
     Seq("id"),
     Seq("CAST(id * 1e20 AS DECIMAL(38, 2))"),
@@ -68,7 +68,7 @@ class KeyFilterSuite extends SparkSessionTests {
   for (values <- keysOfTypes ++ otherTypes)
     test(
       s"all rows with a key are found, and few others: $values",
-      otherTypes.filter(_ == values).map(_ => TakesLong): _*
+      TakesLong.when(otherTypes.contains(values)): _*
     ) {
       val searched = table(values)
       val cases = for {
