@@ -56,6 +56,21 @@ def messages(spark: SparkSession) -> None:
 
 
 @pytest.mark.other_sparks
+def test_an_aggregate_function_decodes_only_what_it_uses(spark: SparkSession) -> None:
+    """Spark 4.2 has a `max_by` with a number of values."""
+    rows = [(1, m.begin(7, 100)), (None, b"malformed")]
+    frame = spark.createDataFrame(rows, "at INT, data BINARY").coalesce(1)
+    frame.createOrReplaceTempView("partly_malformed")
+    d = "pgoutput_decode(data)"
+    calls = [f"first({d}.{{}})", f"max_by({d}.{{}}, at)"]
+    if tuple(map(int, spark.version.split(".")[:2])) >= (4, 2):
+        calls.append(f"max_by({d}.{{}}, at, 1)[0]")
+    for call in calls:
+        query = f"SELECT {call.format('type')}, {call.format('xid')} FROM partly_malformed"
+        assert spark.sql(query).collect() == [("BEGIN", 7)], call
+
+
+@pytest.mark.other_sparks
 def test_functions_are_registered(spark: SparkSession) -> None:
     for name in ("pgoutput_decode", "pgoutput_row", "pgoutput_schema", "pg_lsn_format"):
         assert spark.catalog.functionExists(name)
