@@ -32,7 +32,7 @@ case class TableChanges(
   ): TableChanges = copy(columns = columns, sourceId = sourceId)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
-    copy(children = withSameSources(children))
+    copy(children = MessagesOperator.withSameSources(children))
 
   /** Keeps only the columns that are used. */
   def withColumns(used: AttributeSet): TableChanges =
@@ -68,17 +68,18 @@ case class OpenTransactions(
   ): LogicalPlan = copy(columns = columns, sourceId = sourceId)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
-    copy(children = withSameSources(children))
+    copy(children = MessagesOperator.withSameSources(children))
 }
 
 object MessagesOperator {
 
   /**
    * Casts the sources of the earlier messages to the type of the others. The sources are compared, and the
-   * operator reads both with one type. The cast cannot give NULL, because NULL is a source too.
+   * operator reads both with one type. The cast cannot give NULL, because NULL is a source too. Without a column of
+   * sources, the last columns are the messages, which have one type.
    */
   def withSameSources(inputs: Seq[LogicalPlan]): Seq[LogicalPlan] = inputs match {
-    case Seq(messages, earlier) =>
+    case Seq(messages, earlier) if inputs.forall(_.resolved) =>
       val (wanted, found) = (messages.output.last, earlier.output.last)
       if (wanted.dataType == found.dataType) inputs
       else {
@@ -104,11 +105,6 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
   /** The source is the last column. A child that is not resolved has no type. The analyzer reports it later. */
   private def sourceType: DataType =
     if (children.head.resolved) children.head.output.last.dataType else NullType
-
-  final protected def withSameSources(children: Seq[LogicalPlan]): Seq[LogicalPlan] =
-    if (options.source.isDefined && children.forall(_.resolved))
-      MessagesOperator.withSameSources(children)
-    else children
 
   final protected def source: Option[Attribute] =
     sourceId.map(AttributeReference(ChangeSchema.Source, sourceType)(_))

@@ -257,10 +257,10 @@ private object DeltaFiles {
 
   private def of(add: AddFile, snapshot: Snapshot): DeltaFile = {
     val log = snapshot.deltaLog
-    def vectors = new HadoopFileSystemDVStore(log.newDeltaHadoopConf())
     def deleted =
       if (add.deletionVector == null) new RoaringBitmapArray
-      else vectors.read(add.deletionVector, log.dataPath)
+      else
+        new HadoopFileSystemDVStore(log.newDeltaHadoopConf()).read(add.deletionVector, log.dataPath)
     new DeltaFile(add, snapshot.metadata.schema, deleted)
   }
 }
