@@ -166,7 +166,7 @@ def test_a_table_that_is_published_again_during_the_copies_is_copied(
 def test_a_job_that_starts_over_waits_for_its_server(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The server ends the connection that makes the slot, which waits for an open transaction."""
+    """The connection that makes the slot ends, and then another program has all slots of the server."""
     job = LakeJob(tmp_path, server, "delta")
     makes = (
         "SELECT pid FROM pg_stat_activity WHERE state = 'active' "
@@ -181,7 +181,17 @@ def test_a_job_that_starts_over_waits_for_its_server(
             spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
             wait_until(lambda: server.execute(makes), TIMEOUT)
             server.execute(f"SELECT pg_terminate_backend(pid) FROM ({makes}) AS found")
-            wait_until(lambda: report.lines("cannot start again yet"), TIMEOUT)
+            wait_until(lambda: not server.execute(makes), TIMEOUT)
+            server.execute(
+                "SELECT pg_create_physical_replication_slot('taken_' || number) FROM generate_series("
+                "1, current_setting('max_replication_slots')::int "
+                "- (SELECT count(*)::int FROM pg_replication_slots)) AS number"
+            )
+            wait_until(lambda: report.lines("all replication slots are in use"), TIMEOUT)
+            server.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+                "WHERE slot_type = 'physical'"
+            )
         wait_until_live(running)
         write(server, "later")
         running.stop()

@@ -7,6 +7,7 @@ import java.nio.file.StandardOpenOption.{CREATE_NEW, DELETE_ON_CLOSE, READ, WRIT
 import java.nio.{ByteBuffer, ByteOrder, LongBuffer}
 import java.security.MessageDigest
 import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
@@ -46,11 +47,11 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private var usedDisk = 0L
 
   /** When the disk could not be written last. */
-  private var failed = System.nanoTime() - KeyCache.PauseNanos
+  @volatile private var failed = System.nanoTime() - KeyCache.PauseNanos
 
   /** The bytes that are reserved for keys that are being collected. */
   private var collecting = 0L
-  private var files = 0L
+  private val files = new AtomicLong
 
   /** Returns the keys of a table by its name, with what earlier lookups have kept. */
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
@@ -85,44 +86,48 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   }
 
   /** Keeps keys; None if there is no room. */
-  private[direct] def keep(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] = synchronized {
+  private[direct] def keep(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] = {
     val bytes = keys.length * 8L
-    def attempt() =
-      if (usedMemory + bytes <= memory) {
-        usedMemory += bytes
-        Some(new KeptKeys(LongBuffer.wrap(keys), haveAll, isOnDisk = false))
-      } else if (usedDisk + bytes <= disk && System.nanoTime() - failed >= PauseNanos)
-        written(keys, haveAll)
-      else None
-    attempt().orElse {
+    val taken = synchronized(take(bytes).orElse {
       idle.foreach(_.clear())
-      attempt()
+      take(bytes)
+    })
+    // The lookups of other tables do not wait while a file is written.
+    taken.flatMap { isOnDisk =>
+      val buffer = if (isOnDisk) written(keys) else Some(LongBuffer.wrap(keys))
+      if (buffer.isEmpty) synchronized(usedDisk -= bytes)
+      buffer.map(new KeptKeys(_, haveAll, isOnDisk))
     }
   }
+
+  /** Takes room for keys, and returns whether it is on disk; None if there is no room. */
+  private def take(bytes: Long): Option[Boolean] =
+    if (usedMemory + bytes <= memory) {
+      usedMemory += bytes
+      Some(false)
+    } else if (usedDisk + bytes <= disk && System.nanoTime() - failed >= PauseNanos) {
+      usedDisk += bytes
+      Some(true)
+    } else None
 
   private def idle = tables.values.asScala.filter(System.nanoTime() - _.used > IdleNanos)
 
   /** Closing the channel removes the name of the file. The file itself lasts as long as its keys are in use. */
-  private def written(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] =
+  private def written(keys: Array[Long]): Option[LongBuffer] =
     try {
-      files += 1
       Files.createDirectories(root) // because a program can remove an empty folder of /tmp
-      val path = root.resolve(s"$files.keys")
-      val bytes = keys.length * 8L
-      val mapped =
-        Using.resource(FileChannel.open(path, CREATE_NEW, READ, WRITE, DELETE_ON_CLOSE)) {
-          channel =>
-            val part = ByteBuffer.allocate(PartBytes).order(ByteOrder.nativeOrder)
-            keys.grouped(PartBytes / 8).foreach { found =>
-              part.clear()
-              part.asLongBuffer.put(found)
-              part.limit(found.length * 8)
-              while (part.hasRemaining) channel.write(part): Unit
-            }
-            channel.map(FileChannel.MapMode.READ_ONLY, 0, bytes).order(ByteOrder.nativeOrder)
+      val path = root.resolve(s"${files.incrementAndGet()}.keys")
+      Using.resource(FileChannel.open(path, CREATE_NEW, READ, WRITE, DELETE_ON_CLOSE)) { channel =>
+        val part = ByteBuffer.allocate(PartBytes).order(ByteOrder.nativeOrder)
+        keys.grouped(PartBytes / 8).foreach { found =>
+          part.clear()
+          part.asLongBuffer.put(found)
+          part.limit(found.length * 8)
+          while (part.hasRemaining) channel.write(part): Unit
         }
-      usedDisk += bytes
-      Some(new KeptKeys(mapped.asLongBuffer, haveAll, isOnDisk = true))
+        val mapped = channel.map(FileChannel.MapMode.READ_ONLY, 0, keys.length * 8L)
+        Some(mapped.order(ByteOrder.nativeOrder).asLongBuffer)
+      }
     } catch {
       case problem: IOException =>
         failed = System.nanoTime()

@@ -192,7 +192,15 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   val writeState: Work = pool("writes the state of", 1)
   val look: Work = pool("looks at the catalog for", 1)
   val read: Work = pool("reads", 1)
-  val maintain: Work = pool("rewrites files of", 1)
+
+  private val maintenance = Executors.newScheduledThreadPool(1, named("rewrites files of"))
+  val maintain: Work = new Work(maintenance)
+
+  /** Does work of [[maintain]] after some time. */
+  def maintainLater(nanos: Long)(body: => Unit): Unit = {
+    val task: Runnable = () => maintain(body)
+    maintenance.schedule(task, nanos, TimeUnit.NANOSECONDS): Unit
+  }
 
   /**
    * Runs something that reads whole tables. If `spark.scheduler.mode` is FAIR, its Spark jobs and those of

@@ -83,7 +83,8 @@ final class Replication private (
   private def canWait(error: Throwable) = {
     val hasTime =
       !options.once || waitsSince.forall(_ > JobClock.millis - options.retryFor.toMillis)
-    TableFailures.isPassing(error) && hasTime && !stopping
+    // Another program can take the place of the slot that the job has dropped.
+    (TableFailures.isPassing(error) || TableFailures.hasNoSlot(error)) && hasTime && !stopping
   }
 
   private def waitFor(error: Throwable): Unit = {

@@ -4,6 +4,7 @@ import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
 
+import scala.collection.mutable
 import scala.util.Try
 import scala.util.control.NonFatal
 
@@ -316,6 +317,12 @@ final private[job] class TableMaintenance(
   private val reported = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
+  /** When [[spending]] has work again, by [[System.nanoTime]]. Only one thread uses this and the next. */
+  private var restEnds = System.nanoTime()
+
+  /** The tables that get a rewrite when the rest ends. */
+  private val resting = mutable.Set.empty[String]
+
   /** When to look for orphans of a table again, by the clock of the system. */
   private val orphansDue = new ConcurrentHashMap[String, Long]
 
@@ -329,7 +336,7 @@ final private[job] class TableMaintenance(
     job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
       threads.maintain {
         due.remove(table)
-        rest(maintain(table))
+        maintain(table)
       }
     }
 
@@ -346,11 +353,9 @@ final private[job] class TableMaintenance(
     while (!isDone.get && !job.isEnding) pause()
   }
 
-  /** Returns the time for which the thread has to rest. A checkpoint is part of the commits, which do without it. */
-  private[job] def maintain(table: String): Long = {
-    val begin = System.nanoTime()
+  private[job] def maintain(table: String): Unit = {
     // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files.
-    if (maintains && !isVerifying()) {
+    if (maintains && !isVerifying()) spending {
       val now = JobClock.millis
       val since = Instant.ofEpochMilli(now).minus(job.options.retain)
       part(table, "keeps its old versions") {
@@ -363,13 +368,30 @@ final private[job] class TableMaintenance(
           kept("files that no version needs", table, job.target.removeOrphans(table, before))
         }
     }
-    val checkpoint = System.nanoTime()
+    // A checkpoint is part of the commits, which do without it.
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
-    val after = System.nanoTime()
-    part(table, "is still written by MERGE")(job.target.keepKeys(table))
-    if (maintains)
-      part(table, "keeps its small files")(job.target.compact(table): Unit)
-    System.nanoTime() - begin - (after - checkpoint)
+    spending(part(table, "is still written by MERGE")(job.target.keepKeys(table)))
+    if (maintains) rewrite(table)
+  }
+
+  /** Rewrites files of a table. During the rest after earlier work, other tables still get their checkpoints. */
+  private def rewrite(table: String): Unit = {
+    val rest = restEnds - System.nanoTime()
+    if (rest <= 0) spending(part(table, "keeps its small files")(job.target.compact(table): Unit))
+    else if (resting.add(table))
+      threads.maintainLater(rest) {
+        resting.remove(table)
+        rewrite(table)
+      }
+  }
+
+  /** Does work, and lengthens the rest, so that all such work takes only its share of the time of a core. */
+  private def spending(work: => Unit): Unit = {
+    val begin = System.nanoTime()
+    work
+    val end = System.nanoTime()
+    val share = if (job.options.once) 100 else math.min(100, job.options.maintenanceShare)
+    restEnds = math.max(restEnds, end) + (end - begin) * (100 - share) / share
   }
 
   /** Tells the user once why a table keeps what is old. */
@@ -400,13 +422,6 @@ final private[job] class TableMaintenance(
       }
   }
 
-  /** Waits so long that the work takes only its share of the time of a core. */
-  private def rest(nanos: Long): Unit =
-    if (!job.options.once) {
-      val share = job.options.maintenanceShare
-      try Thread.sleep(Duration.ofNanos(nanos).toMillis * math.max(0, 100 - share) / share)
-      catch { case _: InterruptedException => () } // the job ends
-    }
 }
 
 private object TableMaintenance {

@@ -34,6 +34,9 @@ object TableFailures {
       "PGOUTPUT_OTHER_JOB"
     )
 
+  /** For example, all slots of the server are in use at the moment. */
+  final private val SlotNotCreated = "PGOUTPUT_SLOT_NOT_CREATED"
+
   /** The errors of the server, the slot and the state after which no table can continue. */
   private val EndsJob = Set(
     "PGOUTPUT_SLOT_NOT_FOUND",
@@ -57,9 +60,8 @@ object TableFailures {
     val kind =
       if (isPassing(error)) TableFailure.Waits
       else known(error).map(_.getCondition) match {
-        case Some(condition) if Changed(condition) => TableFailure.Changed
-        // For example, all slots of the server are in use at the moment.
-        case Some("PGOUTPUT_SOURCE_NOT_READY" | "PGOUTPUT_SLOT_NOT_CREATED") => TableFailure.Passing
+        case Some(condition) if Changed(condition)              => TableFailure.Changed
+        case Some("PGOUTPUT_SOURCE_NOT_READY" | SlotNotCreated) => TableFailure.Passing
         case _ if known(error).exists(_.getSqlState == SqlState.InsufficientPrivilege) =>
           TableFailure.Passing
         case Some(_) => TableFailure.Lasting
@@ -104,6 +106,9 @@ object TableFailures {
     "SdkClientException",
     "S3Exception"
   )
+
+  /** Returns whether the server has made no slot, such as when others use all of its slots. */
+  def hasNoSlot(error: Throwable): Boolean = known(error).exists(_.getCondition == SlotNotCreated)
 
   private def known(error: Throwable): Option[PgOutputException] =
     ErrorCauses.of(error).collectFirst { case found: PgOutputException => found }

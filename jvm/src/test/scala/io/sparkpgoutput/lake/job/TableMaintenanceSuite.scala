@@ -6,6 +6,10 @@ import java.util.concurrent.{CountDownLatch, TimeUnit}
 import scala.collection.mutable
 import scala.util.Random
 
+import org.scalatest.concurrent.Eventually.eventually
+import org.scalatest.concurrent.PatienceConfiguration.Timeout
+import org.scalatest.time.{Seconds, Span}
+
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.lake.apply.{MemoryTarget, ServerHistory}
 import io.sparkpgoutput.lake.core.{JobCore, JobSettings, JobState, TableState, TableStatus}
@@ -51,9 +55,10 @@ class TableMaintenanceSuite extends SparkSessionTests {
 
   private val parts = Seq("expire", "checkpoint", "keepKeys", "compact")
 
+  /** A job with `once` does not rest after a part. */
   private def maintained(target: Failing, pause: Duration, options: ReplicateOptions) = {
-    val job =
-      new JobParts(spark, options, new OwnTables(spark, target), null, null, new JobLog, null)
+    val all = options.copy(once = true)
+    val job = new JobParts(spark, all, new OwnTables(spark, target), null, null, new JobLog, null)
     (job, new TableMaintenance(job, null, () => false, pause))
   }
 
@@ -106,14 +111,16 @@ class TableMaintenanceSuite extends SparkSessionTests {
     }
   }
 
+  private val table = new ServerHistory(new Random(1)).tables.head.target
+
   /** Ends a job that has committed a cut of a table. */
-  private def ended(target: Target)(body: (JobParts, TableMaintenance) => Unit): Unit = {
-    val table = new ServerHistory(new Random(1)).tables.head.target
+  private def ended(target: Target, options: ReplicateOptions = ReplicateOptions(once = true))(
+      body: (JobParts, TableMaintenance) => Unit
+  ): Unit = {
     val state =
       JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "memory", confirmed = 0)
         .put(TableState(table, TableStatus.Live, generation = 1, mark = Some(1L)))
     val core = new SharedCore(new JobCore(JobSettings(), state))
-    val options = ReplicateOptions(once = true)
     val job =
       new JobParts(spark, options, new OwnTables(spark, target), null, null, new JobLog, core)
     val threads = new JobThreads(spark, "a test", appliers = 1, copiers = 1)
@@ -128,6 +135,32 @@ class TableMaintenanceSuite extends SparkSessionTests {
     ended(target) { (_, maintenance) =>
       maintenance.last(() => Thread.sleep(1))
       assert(target.done.toSeq == parts)
+    }
+  }
+
+  test("the rest after a rewrite delays the next rewrite, and no checkpoint") {
+    val took = Duration.ofMillis(200)
+    @volatile var times = Seq.empty[(String, Long)]
+    val target = new TargetBehind(new MemoryTarget(spark)) {
+      private def note(part: String): Unit = times :+= part -> System.nanoTime()
+      override def checkpoint(table: String): Unit = note("checkpoint")
+      override def compact(table: String): Boolean = {
+        Thread.sleep(took.toMillis)
+        note("compact")
+        false
+      }
+    }
+    ended(target, ReplicateOptions(maintenanceShare = 20)) { (_, maintenance) =>
+      def hasCommitted(parts: Int) = {
+        maintenance.after(table.source.oid)
+        eventually(Timeout(Span(10, Seconds)))(assert(times.length >= parts))
+      }
+      hasCommitted(2)
+      hasCommitted(3)
+      hasCommitted(5)
+      assert(times.map(_._1) == Seq("checkpoint", "compact", "checkpoint", "checkpoint", "compact"))
+      val Seq(first, second) = times.collect { case ("compact", nanos) => nanos }
+      assert(second - first >= took.multipliedBy(5).toNanos)
     }
   }
 
