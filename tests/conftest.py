@@ -181,11 +181,11 @@ def captured(spark: SparkSession, capture_file: Callable[[str], Path]) -> Captur
     scope="module",
     params=[
         ("pg14", "pg18"),
-        pytest.param(("pg15", "pg16", "pg17"), marks=pytest.mark.takes_long),
+        pytest.param(("pg15", "pg16", "pg17"), marks=pytest.mark.exhaustive),
     ],
     ids="-".join,
 )
 def versions(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """Give versions of PostgreSQL. `make test` uses only the captures of two versions."""
+    """Give versions of PostgreSQL. Only `make test-all` uses the captures of all versions."""
     found: tuple[str, ...] = request.param
     return found

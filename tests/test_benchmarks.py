@@ -46,7 +46,7 @@ def messages() -> list[bytes]:
     return read_messages()
 
 
-@pytest.mark.takes_long
+@pytest.mark.exhaustive
 def test_corpus_is_decoded_and_wide_enough(spark: SparkSession, messages: list[bytes]) -> None:
     assert len(messages) == 71_629
     decoded = corpus(spark, messages).selectExpr("pgoutput_decode(data) AS d")
@@ -67,7 +67,7 @@ def test_streamed_messages_have_the_xid_of_their_transaction() -> None:
     ]
 
 
-@pytest.mark.takes_long
+@pytest.mark.exhaustive
 def test_streamed_messages_are_decoded_alike_with_in_stream_given_and_left_out(
     spark: SparkSession, messages: list[bytes]
 ) -> None:
@@ -97,7 +97,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.takes_long
+@pytest.mark.exhaustive
 def test_orders_are_transactions_of_a_few_changes_and_are_made_once(cache: Path) -> None:
     made = orders_file(5_000, cache)
     written = made.stat().st_mtime_ns
@@ -111,7 +111,7 @@ def test_orders_are_transactions_of_a_few_changes_and_are_made_once(cache: Path)
     assert 6 < (tags["I"] + tags["U"] + tags["D"]) / tags["C"] < 10
 
 
-@pytest.mark.takes_long
+@pytest.mark.exhaustive
 @reads_orders
 def test_orders_are_read_in_order_and_shuffled_over_the_cores(
     spark: SparkSession, cache: Path
@@ -124,7 +124,7 @@ def test_orders_are_read_in_order_and_shuffled_over_the_cores(
     assert sorted(seq for part in shuffled for seq in part) == list(range(5_000))
 
 
-@pytest.mark.takes_long
+@pytest.mark.exhaustive
 @reads_orders
 def test_table_changes_are_all_changes_that_were_committed(
     spark: SparkSession, cache: Path

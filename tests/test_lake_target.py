@@ -19,10 +19,10 @@ from support.lake_target import LSN, LakeTarget, compact
 
 pytestmark = needs_lake
 
-# `make test` runs the third one, and CI also the second one.
+# `make test` runs the third one.
 TARGETS = [
     pytest.param("spark_catalog.shop", marks=pytest.mark.lake),
-    pytest.param("folder", marks=pytest.mark.takes_long),
+    pytest.param("folder", marks=pytest.mark.lake),
     pytest.param("ice.shop", marks=needs_iceberg),
     pytest.param("ice_jdbc.shop", marks=[needs_iceberg, pytest.mark.lake]),
 ]
