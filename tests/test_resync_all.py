@@ -166,7 +166,7 @@ def test_a_table_that_is_published_again_during_the_copies_is_copied(
 def test_a_job_that_starts_over_waits_for_its_server(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The connection that makes the slot ends, and then another program has all slots of the server."""
+    """The connection that makes the slot ends, and then others use all slots of the server."""
     job = LakeJob(tmp_path, server, "delta")
     makes = (
         "SELECT pid FROM pg_stat_activity WHERE state = 'active' "
@@ -183,8 +183,8 @@ def test_a_job_that_starts_over_waits_for_its_server(
             server.execute(f"SELECT pg_terminate_backend(pid) FROM ({makes}) AS found")
             wait_until(lambda: not server.execute(makes), TIMEOUT)
             server.execute(
-                "SELECT pg_create_physical_replication_slot('taken_' || number) FROM generate_series("
-                "1, current_setting('max_replication_slots')::int "
+                "SELECT pg_create_physical_replication_slot('taken_' || number) "
+                "FROM generate_series(1, current_setting('max_replication_slots')::int "
                 "- (SELECT count(*)::int FROM pg_replication_slots)) AS number"
             )
             wait_until(lambda: report.lines("all replication slots are in use"), TIMEOUT)
