@@ -1,5 +1,7 @@
 package io.sparkpgoutput.errors
 
+import java.util.regex.{Matcher, Pattern}
+
 import org.apache.spark.{ErrorClassesJsonReader, SparkThrowable}
 
 /**
@@ -82,24 +84,16 @@ object ErrorText {
    * characters.
    */
   def escape(text: String): String =
-    if (text.codePoints().noneMatch(isUnsafe(_))) text
-    else {
-      val escaped = new StringBuilder
-      text.codePoints().forEach {
-        case '\n' => escaped ++= "\\n"
-        case '\r' => escaped ++= "\\r"
-        case '\t' => escaped ++= "\\t"
-        case unsafe if isUnsafe(unsafe) =>
-          Character.toChars(unsafe).foreach(char => escaped ++= f"\\u${char.toInt}%04x")
-        case safe => escaped ++= Character.toString(safe)
-      }
-      escaped.toString
-    }
+    Unsafe.matcher(text).replaceAll(found => Matcher.quoteReplacement(escaped(found.group)))
 
-  private def isUnsafe(codePoint: Int): Boolean = Character.getType(codePoint).toByte match {
-    case Character.CONTROL | Character.FORMAT | Character.SURROGATE => true
-    case Character.LINE_SEPARATOR | Character.PARAGRAPH_SEPARATOR   => true
-    case _                                                          => false
+  /** A character of the Unicode categories that [[escape]] names. */
+  private val Unsafe = Pattern.compile("[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}]")
+
+  private def escaped(unsafe: String): String = unsafe match {
+    case "\n"  => "\\n"
+    case "\r"  => "\\r"
+    case "\t"  => "\\t"
+    case other => other.map(char => f"\\u${char.toInt}%04x").mkString
   }
 }
 
