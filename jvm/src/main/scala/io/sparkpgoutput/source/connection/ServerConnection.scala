@@ -8,7 +8,6 @@ import java.time.{Duration, Instant}
 import java.util.Arrays
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
-import scala.collection.mutable
 import scala.util.{Try, Using}
 
 import org.postgresql.copy.{CopyDual, CopyOut}
@@ -30,11 +29,9 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
       parameters.zipWithIndex.foreach { case (value, index) =>
         statement.setObject(index + 1, value)
       }
-      Using.resource(statement.executeQuery()) { rows =>
-        val found = mutable.ArrayBuffer.empty[T]
-        while (rows.next()) found += read(rows)
-        found.toSeq
-      }
+      Using.resource(statement.executeQuery())(rows =>
+        Iterator.continually(rows).takeWhile(_.next()).map(read).toSeq
+      )
     }
 
   /** Runs a statement. */
