@@ -78,14 +78,10 @@ object Connections {
     PGProperty.APPLICATION_NAME.set(properties, applicationName)
     PGProperty.ASSUME_MIN_SERVER_VERSION.set(properties, "14")
     val connected = driver.connect(DriverParameters.url(address), properties)
-    try {
+    new ServerConnection(connected).orAbort {
       val connection = made(connected)
       SessionSetup.run(connection)
       connection
-    } catch {
-      case error: Throwable =>
-        connected.abort(_.run())
-        throw error
     }
   }
 
