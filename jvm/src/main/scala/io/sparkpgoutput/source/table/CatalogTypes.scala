@@ -69,13 +69,8 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
         declaration(element)
           .filter(declared.declared(_).exists(_.delimiter == delimiter))
           .map("array:" + _)
-      case Range(_, subtype)               => declaration(subtype).map("range:" + _)
-      case Multirange(_, subtype)          => declaration(subtype).map("multirange:" + _)
-      case Composite(_)                    => Some("composite")
-      case Enum(_)                         => Some("enum")
-      case Base("hstore", _)               => Some("hstore")
-      case Base(_, send) if TextSend(send) => Some("text")
-      case _                               => None
+      case Range(_, kind, subtype) => declaration(subtype).map(s"$kind:" + _)
+      case Simple(_, declaration)  => declaration
     })
 }
 
@@ -83,18 +78,27 @@ object CatalogTypes {
 
   /** A type of the catalog. */
   sealed trait CatalogType { def name: String }
-  final case class Base(name: String, send: String) extends CatalogType
+
+  /**
+   * A type that does not consist of types that matter here.
+   *
+   * @param declaration what the option `type.<oid>` says of it; None if its binary format is not known
+   */
+  final case class Simple(name: String, declaration: Option[String]) extends CatalogType
 
   /** @param delimiter the character between the elements of its text (`pg_type.typdelim`) */
   final case class Array(name: String, element: Long, delimiter: Char = ',') extends CatalogType
-  final case class Composite(name: String) extends CatalogType
   final case class Domain(name: String, base: Long, modifier: Int) extends CatalogType
-  final case class Enum(name: String) extends CatalogType
-  final case class Range(name: String, subtype: Long) extends CatalogType
-  final case class Multirange(name: String, subtype: Long) extends CatalogType
+
+  /** @param kind range or multirange */
+  final case class Range(name: String, kind: String, subtype: Long) extends CatalogType
 
   /** The functions that send the text of a value as its binary value, as that of citext does. */
   private val TextSend = Set("textsend", "varcharsend", "bpcharsend")
+
+  /** A base type. Its name and the function that sends its values say what its binary format is. */
+  private[table] def base(name: String, send: String): Simple =
+    Simple(name, if (name == "hstore") Some(name) else Option.when(TextSend(send))("text"))
 
   private val Query =
     """WITH RECURSIVE used (oid) AS (
@@ -126,14 +130,14 @@ object CatalogTypes {
         .query(Query, oids.mkString("{", ",", "}")) { row =>
           val name = row.getString("typname")
           val found = row.getString("typtype") match {
-            case "c" => Composite(name)
+            case "c" => Simple(name, Some("composite"))
             case "d" => Domain(name, row.getLong("base"), row.getInt("typtypmod"))
-            case "e" => Enum(name)
-            case "r" => Range(name, row.getLong("subtype"))
-            case "m" => Multirange(name, row.getLong("subtype"))
+            case "e" => Simple(name, Some("enum"))
+            case "r" => Range(name, "range", row.getLong("subtype"))
+            case "m" => Range(name, "multirange", row.getLong("subtype"))
             case _ if row.getBoolean("is_array") =>
               Array(name, row.getLong("element"), row.getString("delimiter").head)
-            case _ => Base(name, Option(row.getString("send")).getOrElse(""))
+            case _ => base(name, row.getString("send"))
           }
           row.getLong("oid") -> found
         }

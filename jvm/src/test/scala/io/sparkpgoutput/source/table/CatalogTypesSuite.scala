@@ -11,21 +11,21 @@ class CatalogTypesSuite extends AnyFunSuite {
   private val TwoDigits = (10 << 16 | 2) + 4 // numeric(10,2)
 
   private val types = Map[Long, CatalogType](
-    Numeric -> Base("numeric", "numeric_send"),
+    Numeric -> base("numeric", "numeric_send"),
     20000L -> Domain("price", Numeric, TwoDigits),
     20001L -> Domain("cheap", 20000, -1),
     20002L -> Array("_cheap", 20001),
     20003L -> Domain("cheaps", 20002, -1),
     20004L -> Array("_cheaps", 20003),
-    20010L -> Range("pricerange", 20000),
-    20011L -> Multirange("prices", 20000),
-    20020L -> Enum("mood"),
-    20030L -> Composite("part"),
-    20040L -> Base("citext", "textsend"),
-    20041L -> Base("vector", ""),
+    20010L -> Range("pricerange", "range", 20000),
+    20011L -> Range("prices", "multirange", 20000),
+    20020L -> Simple("mood", Some("enum")),
+    20030L -> Simple("part", Some("composite")),
+    20040L -> base("citext", "textsend"),
+    20041L -> base("vector", null),
     20042L -> Array("_vector", 20041),
-    20043L -> Base("hstore", ""),
-    20044L -> Base("geometry", ""),
+    20043L -> base("hstore", null),
+    20044L -> base("geometry", null),
     20045L -> Array("_geometry", 20044, ':'),
     20046L -> Domain("shapes", 20045, -1)
   )
