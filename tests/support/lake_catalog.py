@@ -65,9 +65,9 @@ class LakeCatalog:
 
     def published_sql(self, version: int) -> str:
         """Return a query of the tables, which has the names of publications as its parameter."""
-        relations = self._client.jvm.io.sparkpgoutput.source.table.PublishedRelations
-        filters = getattr(self._client.jvm.io.sparkpgoutput.source.table, "WantedFilters$All$")
-        return f"""{relations.of(version, getattr(filters, "MODULE$"))}
+        tables = self._client.jvm.io.sparkpgoutput.source.table
+        relations = tables.PublishedRelations
+        return f"""{relations.of(version, tables.WantedFilters.All())}
             SELECT p.pubname, n.nspname, c.relname, t.row_filter,
               array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE {relations.isSent(version, "a")})
             FROM published t

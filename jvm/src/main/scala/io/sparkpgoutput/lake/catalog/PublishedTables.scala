@@ -46,7 +46,7 @@ object PublishedTables {
       version: Int,
       oid: Long
   ): Option[SourceTable] =
-    read(connection, publications, version, only = Some(oid), WantedFilters.Of(oid))
+    read(connection, publications, version, only = Some(oid), WantedFilters.of(oid))
       .find(_.oid == oid)
 
   /** @param only the only table that is read, beside the tables that it is a partition of; None for all tables */

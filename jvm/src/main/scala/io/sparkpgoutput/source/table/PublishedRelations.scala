@@ -56,18 +56,12 @@ object PublishedRelations {
       if (version < FirstWithSchemas) "false"
       else
         "EXISTS (SELECT FROM pg_publication_namespace WHERE pnpubid = l.publication AND pnnspid = c.relnamespace)"
-    val isFiltered = filters match {
-      case WantedFilters.None       => "false"
-      case WantedFilters.Of(oid)    => s"r.prrelid = $oid"
-      case WantedFilters.All        => "true"
-      case WantedFilters.OfUnlocked => isUnlocked
-    }
     val (columns, rowFilter, hasFilter) =
       if (version < FirstWithLists) ("NULL::int2vector", "NULL::text", "false")
       else
         (
           "r.prattrs",
-          s"CASE WHEN r.prqual IS NOT NULL AND $isFiltered THEN pg_get_expr(r.prqual, r.prrelid) END",
+          s"CASE WHEN r.prqual IS NOT NULL AND ${filters.sql} THEN pg_get_expr(r.prqual, r.prrelid) END",
           "r.prqual IS NOT NULL"
         )
     val generated =
@@ -112,26 +106,29 @@ object PublishedRelations {
   /** `is_publishable_class` in `pg_publication.c` */
   private val isPublishable =
     "c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384"
+}
+
+/**
+ * The tables whose row filters are read. To read one, the server waits for the lock of its table.
+ *
+ * @param sql the condition of these tables, about a row `r` of `pg_publication_rel`
+ */
+final class WantedFilters private (val sql: String)
+
+object WantedFilters {
+  val None = new WantedFilters("false")
+  val All = new WantedFilters("true")
+  def of(oid: Long): WantedFilters = new WantedFilters(s"r.prrelid = $oid")
 
   /**
-   * A session that has this lock, or waits for it, keeps others from the text of a row filter. The server makes the
-   * list once, and only if there are row filters.
+   * All, without the tables that another session has locked so that the server would wait. A session that has this
+   * lock, or waits for it, keeps others from the text of a row filter. The server makes the list once, and only if
+   * there are row filters.
    */
-  private val isUnlocked =
+  val OfUnlocked = new WantedFilters(
     """(r.prrelid <> ALL (ARRAY(
       |  SELECT relation FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock'
       |  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
       |)))""".stripMargin
-}
-
-/** The tables whose row filters are read. To read one, the server waits for the lock of its table. */
-sealed trait WantedFilters
-
-object WantedFilters {
-  case object None extends WantedFilters
-  case object All extends WantedFilters
-  final case class Of(oid: Long) extends WantedFilters
-
-  /** All, without the tables that another session has locked so that the server would wait. */
-  case object OfUnlocked extends WantedFilters
+  )
 }
