@@ -2,7 +2,7 @@ package io.sparkpgoutput.source.slot
 
 import java.time.Duration
 import java.util.concurrent.TimeUnit.{NANOSECONDS, SECONDS}
-import java.util.concurrent.{ExecutionException, FutureTask, TimeoutException}
+import java.util.concurrent.{ExecutionException, FutureTask}
 
 import scala.util.{Try, Using}
 
@@ -12,7 +12,7 @@ import io.sparkpgoutput.source.connection.{Connections, ServerAddress, ServerCon
 
 /** Runs statements that can wait for other transactions, and logs which ones they wait for. */
 object ServerWait extends Logging {
-  private val SecondsBetweenWarnings = 10L
+  private val BetweenWarnings = SECONDS.toNanos(10)
   private val SecondsToCancel = 10L
 
   /**
@@ -35,8 +35,12 @@ object ServerWait extends Logging {
     thread.start()
     val began = System.nanoTime()
     def left = atMost.map(_.toNanos - (System.nanoTime() - began))
+    def isDone = {
+      NANOSECONDS.timedJoin(thread, left.fold(BetweenWarnings)(math.min(_, BetweenWarnings)))
+      task.isDone
+    }
     try {
-      while (!isDone(task, left)) {
+      while (!isDone) {
         val blocking = reason(address, connection.pid, what)
         if (left.exists(_ <= 0)) throw new ServerStillWaits(what, blocking)
         blocking.foreach(blocking => logWarning(s"$what, but waits for the end of $blocking."))
@@ -51,15 +55,6 @@ object ServerWait extends Logging {
         throw ended
     }
   }
-
-  private def isDone(task: FutureTask[_], left: Option[Long]): Boolean =
-    try {
-      val pause = SECONDS.toNanos(SecondsBetweenWarnings)
-      task.get(left.fold(pause)(math.min(_, pause)), NANOSECONDS)
-      true
-    } catch {
-      case _: TimeoutException => false
-    }
 
   /** Finds out what the server waits for. The statement goes on if this fails. */
   private def reason(address: ServerAddress, pid: Int, what: String): Option[String] =
