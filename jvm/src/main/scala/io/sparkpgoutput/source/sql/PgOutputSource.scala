@@ -17,7 +17,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{MessageBytesMetric, TransactionsMetric}
 import io.sparkpgoutput.source.stream.{SlotBatch, SlotStream, SourceOptions}
@@ -74,11 +73,9 @@ object SlotTable {
   private def withColumns(options: SourceOptions) = {
     import options.changes
     options.table.fold(changes) { name =>
-      val found =
-        Using.resource(new ServerClient(options.address, options.applicationName))(_.query {
-          connection =>
-            PublishedTable.find(connection, options.publications, name, changes.row.types)
-        })
+      val found = Using.resource(options.client())(_.query(
+        PublishedTable.find(_, options.publications, name, changes.row.types)
+      ))
       changes.copy(
         tables = Some(Seq(TablePattern(name.namespace, Some(name.name)))),
         schema = Some(found.schema),

@@ -7,7 +7,6 @@ import scala.util.Using
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read._
 
-import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.TransactionReader
 import io.sparkpgoutput.source.session.{CopiedSlotSession, SessionSettings}
@@ -16,7 +15,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
 /** A batch with everything that a slot holds now. The slot stays as it is. */
 final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch {
   override def planInputPartitions(): Array[InputPartition] =
-    Using.resource(new ServerClient(options.address, options.applicationName)) { server =>
+    Using.resource(options.client()) { server =>
       val identity = server.replication(Server.of)
       val state = server.query { sql =>
         SlotChecks.publications(sql, options.publications)

@@ -16,7 +16,6 @@ import org.apache.spark.sql.{SparkSession, classic}
 
 import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotPartitionReader}
 import io.sparkpgoutput.source.session.{BatchRead, SessionEnd}
@@ -94,7 +93,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     with ReportsSourceMetrics
     with Logging {
   private val spark = SparkSession.active.asInstanceOf[classic.SparkSession]
-  private val server = new ServerClient(options.address, options.applicationName)
+  private val server = options.client()
   private val start = new StreamStart(
     options,
     output.schema,

@@ -12,7 +12,7 @@ import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.options._
 import io.sparkpgoutput.source.PublicationNames
-import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
 import io.sparkpgoutput.source.session.SessionSettings
 
 /**
@@ -42,8 +42,8 @@ final case class SourceOptions(
 ) {
   def address: ServerAddress = ServerAddress(url, user, password)
 
-  /** What `pg_stat_activity` shows of the connections that read the catalog. */
-  def applicationName: String = s"spark-pgoutput (slot $slot)"
+  /** A client of the server. `pg_stat_activity` shows its connections by the slot. */
+  def client(): ServerClient = new ServerClient(address, s"spark-pgoutput (slot $slot)")
 
   /**
    * The settings of a session.
