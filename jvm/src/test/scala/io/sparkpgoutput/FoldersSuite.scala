@@ -94,7 +94,6 @@ class FoldersSuite extends AnyFunSuite {
       "errors",
       "changes",
       "changes.rows",
-      "source.connection",
       "source.output",
       "source.table",
       "source.reader",
