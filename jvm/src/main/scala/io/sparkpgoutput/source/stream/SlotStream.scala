@@ -88,7 +88,6 @@ import io.sparkpgoutput.source.slot._
  */
 final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: String)
     extends MicroBatchStream
-    with SupportsAdmissionControl
     with SupportsTriggerAvailableNow
     with ReportsSourceMetrics
     with Logging {
@@ -169,7 +168,6 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   private def limited(begin: Long, limit: ReadLimit): Long = limit match {
     case _: ReadAllAvailable => -1L // the greatest LSN
-    case limit: ReadMaxBytes => begin + limit.maxBytes
     case _                   => begin + options.maxBytesPerTrigger
   }
 
@@ -216,8 +214,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   override def equals(other: Any): Boolean = other match {
     case narrowed: NarrowedStream => narrowed.stream eq this
-    case stream: AnyRef           => stream eq this
-    case _                        => false
+    case _                        => super.equals(other)
   }
   override def hashCode: Int = System.identityHashCode(this)
   override def toString: String = s"pgoutput $options"
