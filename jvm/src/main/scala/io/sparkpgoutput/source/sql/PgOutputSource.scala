@@ -31,8 +31,7 @@ final class PgOutputSource extends SimpleTableProvider with DataSourceRegister {
 }
 
 /** A slot, as a table that Spark reads. */
-final class SlotTable(val options: SourceOptions, output: SlotOutput) extends Table
-    with SupportsRead {
+final class SlotTable(val options: SourceOptions, output: SlotOutput) extends SupportsRead {
   override def name(): String = s"pgoutput $options"
   override def schema(): StructType = output.schema
 
