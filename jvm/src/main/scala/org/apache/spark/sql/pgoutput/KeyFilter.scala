@@ -90,11 +90,9 @@ object KeyFilter {
     val aggregated = keys.agg(column(hashes), limits.map(column): _*)
     val row = RowsOfRdd.of(aggregated).map(_.copy()).first()
     Option.when(!row.isNullAt(0)) {
-      val found = limited.zipWithIndex.map { case (index, place) =>
-        val dataType = keys.schema(key(index)).dataType
-        (row.get(2 * place + 1, dataType), row.get(2 * place + 2, dataType))
-      }
-      Found(BloomFilter.readFrom(row.getBinary(0)), found)
+      val values = row.toSeq(aggregated.schema).tail
+      val found = values.grouped(2).map(limits => (limits.head, limits.last))
+      Found(BloomFilter.readFrom(row.getBinary(0)), found.toSeq)
     }
   }
 
