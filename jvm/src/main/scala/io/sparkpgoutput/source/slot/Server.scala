@@ -38,27 +38,19 @@ object Server extends Logging {
   /** Asks the server. Fails if the server is older than PostgreSQL 14. */
   def of(connection: ReplicationConnection): Server = {
     // IDENTIFY_SYSTEM knows a standby's timeline. SQL has only that of its last checkpoint.
-    val (systemIdentifier, timeline) = connection
-      .query("IDENTIFY_SYSTEM")(row => (row.getString("systemid"), row.getInt("timeline")))
-      .head
+    val (systemIdentifier, timeline, database) = connection.query("IDENTIFY_SYSTEM")(row =>
+      (row.getString("systemid"), row.getInt("timeline"), row.getString("dbname"))
+    ).head
     val version = connection.majorVersion
     checkVersion(version)
-    connection
-      .query(
-        "SELECT current_database() AS database, " +
-          "current_setting('wal_block_size')::int AS block_size, " +
-          "pg_is_in_recovery() AS in_recovery"
-      ) { row =>
-        Server(
-          systemIdentifier,
-          timeline,
-          row.getString("database"),
-          version,
-          row.getInt("block_size"),
-          row.getBoolean("in_recovery")
-        )
-      }
-      .head
+    Server(
+      systemIdentifier,
+      timeline,
+      database,
+      version,
+      connection.setting("wal_block_size").toInt,
+      isStandby(connection)
+    )
   }
 
   /** Fails if a version is too old, and warns once if a version is newer than those that were tried. */
