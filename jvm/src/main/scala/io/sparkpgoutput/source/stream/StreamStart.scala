@@ -178,8 +178,8 @@ object SourceLog {
   private val Utf8 = StandardCharsets.UTF_8
   private val mapper = new ObjectMapper
 
-  private[stream] def toJson(identity: SourceIdentity): String = {
-    val fields = Seq(
+  private[stream] def toJson(identity: SourceIdentity): String =
+    mapper.writeValueAsString(ListMap[String, Any](
       "version" -> Version,
       "id" -> identity.id,
       "systemIdentifier" -> identity.systemIdentifier,
@@ -189,9 +189,7 @@ object SourceLog {
       "publications" -> ListMap(identity.publications.toSeq.sorted: _*).asJava,
       "firstLsn" -> Lsn.format(identity.firstLsn),
       "schema" -> mapper.readTree(identity.schema.json)
-    )
-    mapper.writeValueAsString(ListMap(fields: _*).asJava)
-  }
+    ).asJava)
 
   private[stream] def fromJson(text: String, file: String): SourceIdentity = {
     val json = mapper.readTree(text)
