@@ -25,15 +25,11 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
   def byOid(oid: Long): PgType = registry.byOid(oid)
 
   /** The modifier of a column. A column of a domain has none, because the domain has it. */
-  def modifier(oid: Long, ofColumn: Int): Int =
-    if (ofColumn >= 0) ofColumn
-    else {
-      types.get(oid).fold(ofColumn) {
-        case Domain(_, base, modifier) => this.modifier(base, modifier)
-        case Array(_, element, _)      => this.modifier(element, ofColumn)
-        case _                         => ofColumn
-      }
-    }
+  def modifier(oid: Long, ofColumn: Int): Int = types.get(oid) match {
+    case Some(Domain(_, base, modifier)) if ofColumn < 0 => this.modifier(base, modifier)
+    case Some(Array(_, element, _))                      => this.modifier(element, ofColumn)
+    case _                                               => ofColumn
+  }
 
   /**
    * Whether a type is an array whose text cannot be split, because the delimiter of its elements is neither that of a
