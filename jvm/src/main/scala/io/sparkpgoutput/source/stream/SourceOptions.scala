@@ -153,15 +153,14 @@ object SourceOptions {
    */
   def parse(options: CaseInsensitiveStringMap): SourceOptions = {
     val entries = options.asCaseSensitiveMap.asScala.toSeq.sortBy(_._1)
-    entries.map(_._1).foreach { name =>
-      refused.get(name.toLowerCase(Locale.ROOT).replace("_", "")).foreach { reason =>
-        throw new SourceException(
-          "PGOUTPUT_SOURCE_OPTION.NOT_AN_OPTION",
-          "option" -> name,
-          "reason" -> reason
-        )
-      }
-    }
+    for {
+      (name, _) <- entries
+      reason <- refused.get(name.toLowerCase(Locale.ROOT).replace("_", ""))
+    } throw new SourceException(
+      "PGOUTPUT_SOURCE_OPTION.NOT_AN_OPTION",
+      "option" -> name,
+      "reason" -> reason
+    )
     val parsed =
       list.parse(entries).flatMap(check).fold(
         problem =>
