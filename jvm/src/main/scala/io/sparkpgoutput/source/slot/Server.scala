@@ -120,18 +120,51 @@ object WalEnd {
 }
 
 /**
- * The ancestors of a timeline: the LSN at which each was left, by its number. Each failover of a server begins a new
- * timeline.
+ * The history of a timeline. Each failover of a server begins a new timeline.
  *
+ * @param ancestors the LSN at which each earlier timeline was left, by its number
  * @see PostgreSQL documentation, "Timelines"
  */
+final case class TimelineHistory(timeline: Int, ancestors: Map[Int, Long]) {
+
+  /** Adds the timeline to those that were accepted, with the checks and the parameters of [[SlotChecks.timeline]]. */
+  def continued(kept: Seq[Int], start: Long, end: Option[Long]): Seq[Int] =
+    ancestors.get(kept.last) match {
+      case Some(switch) if Lsn.isBelow(switch, start) =>
+        throw new SourceException(
+          "PGOUTPUT_TIMELINE.BRANCHED_OFF",
+          "timeline" -> timeline,
+          "last" -> kept.last,
+          "switch" -> Lsn.format(switch),
+          "lsn" -> Lsn.format(start)
+        )
+      case Some(switch) if end.exists(Lsn.isBelow(switch, _)) =>
+        throw new SourceException(
+          "PGOUTPUT_TIMELINE.PROMOTED",
+          "timeline" -> timeline,
+          "switch" -> Lsn.format(switch),
+          "end" -> Lsn.format(end.get)
+        )
+      case Some(_) => kept :+ timeline
+      case None =>
+        throw new SourceException(
+          "PGOUTPUT_TIMELINE.OTHER_HISTORY",
+          "timeline" -> timeline,
+          "last" -> kept.last,
+          "lsn" -> Lsn.format(start)
+        )
+    }
+}
+
 object TimelineHistory {
   private val Line = """\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+).*""".r
 
   /** Asks for the history of a timeline. The first timeline has none. */
-  def read(connection: ReplicationConnection, timeline: Int): Map[Int, Long] =
+  def read(connection: ReplicationConnection, timeline: Int): TimelineHistory = TimelineHistory(
+    timeline,
     if (timeline == 1) Map.empty
     else parse(connection.query(s"TIMELINE_HISTORY $timeline")(_.getString("content")).head)
+  )
 
   /**
    * Parses a history file. A line has the number of a timeline, the LSN at which it was left, and the

@@ -152,43 +152,7 @@ object SlotChecks {
       end: Option[Long] = None
   ): Seq[Int] =
     if (kept.last == server.timeline) kept
-    else {
-      val history = TimelineHistory.read(connection, server.timeline)
-      timeline(history, server.timeline, kept, start, end)
-    }
-
-  private[slot] def timeline(
-      history: Map[Int, Long],
-      timeline: Int,
-      kept: Seq[Int],
-      start: Long,
-      end: Option[Long]
-  ): Seq[Int] =
-    history.get(kept.last) match {
-      case Some(switch) if Lsn.isBelow(switch, start) =>
-        throw new SourceException(
-          "PGOUTPUT_TIMELINE.BRANCHED_OFF",
-          "timeline" -> timeline,
-          "last" -> kept.last,
-          "switch" -> Lsn.format(switch),
-          "lsn" -> Lsn.format(start)
-        )
-      case Some(switch) if end.exists(Lsn.isBelow(switch, _)) =>
-        throw new SourceException(
-          "PGOUTPUT_TIMELINE.PROMOTED",
-          "timeline" -> timeline,
-          "switch" -> Lsn.format(switch),
-          "end" -> Lsn.format(end.get)
-        )
-      case Some(_) => kept :+ timeline
-      case None =>
-        throw new SourceException(
-          "PGOUTPUT_TIMELINE.OTHER_HISTORY",
-          "timeline" -> timeline,
-          "last" -> kept.last,
-          "lsn" -> Lsn.format(start)
-        )
-    }
+    else TimelineHistory.read(connection, server.timeline).continued(kept, start, end)
 
   /**
    * Checks that the publications exist. PostgreSQL 18 skips a missing one without an error.

@@ -22,7 +22,7 @@ class TimelineHistorySuite extends AnyFunSuite {
   ) = {
     var timelines = Seq.empty[Int]
     val failed = failure {
-      timelines = SlotChecks.timeline(history, 5, kept, lsn(start), end.map(lsn))
+      timelines = TimelineHistory(5, history).continued(kept, lsn(start), end.map(lsn))
     }
     failed.toLeft(timelines)
   }
