@@ -87,10 +87,9 @@ object FreedStorage {
 
   /** Frees the rows that `DataFrame.localCheckpoint` has kept. */
   def unpersist(checkpoint: DataFrame): Unit =
-    castToImpl(checkpoint).queryExecution.logical.foreach {
-      case kept: LogicalRDD => kept.rdd.unpersist(blocking = false): Unit
-      case _                => ()
-    }
+    castToImpl(checkpoint).queryExecution.logical
+      .collect { case kept: LogicalRDD => kept.rdd }
+      .foreach(_.unpersist(blocking = false))
 
   private def shuffles(rows: RDD[_]): Set[Int] = {
     val seen = mutable.Set.empty[Int]
