@@ -47,10 +47,7 @@ object KeyFilter {
     val limited = if (hasLimits) key.indices.filter(index => isOrdered(types(index))) else Nil
     val found =
       if (!types.corresponds(columnTypes)(isComparable)) None
-      else castToImpl(keys).queryExecution.analyzed match {
-        case rows: LocalRelation => ofRows(rows.data, keys.schema, key, limited)
-        case _                   => byQuery(keys, most, key, limited)
-      }
+      else new Keys(keys, key, limited).found(most)
     found.map { found =>
       val searched = columns.map(column => ColumnNodeToExpressionConverter(column.node))
       // A value of a wider type that does not fit in the key's type is no key.
@@ -75,48 +72,50 @@ object KeyFilter {
    */
   final private case class Found(hashes: BloomFilter, limits: Seq[(Any, Any)])
 
-  private def byQuery(
-      keys: DataFrame,
-      most: Long,
-      key: Seq[String],
-      limited: Seq[Int]
-  ): Option[Found] = {
-    val columns = key.map(UnresolvedAttribute.quoted)
-    val bits = Literal(math.max(64, most * BitsPerKey))
-    val hashes = new BloomFilterAggregate(new XxHash64(columns), Literal(most), bits)
-    val limits = limited.flatMap(index => Seq(Min(columns(index)), Max(columns(index))))
-    def column(function: AggregateFunction) =
-      ExpressionUtils.column(function.toAggregateExpression())
-    val aggregated = keys.agg(column(hashes), limits.map(column): _*)
-    val row = RowsOfRdd.of(aggregated).map(_.copy()).first()
-    Option.when(!row.isNullAt(0)) {
-      val values = row.toSeq(aggregated.schema).tail
-      val found = values.grouped(2).map(limits => (limits.head, limits.last))
-      Found(BloomFilter.readFrom(row.getBinary(0)), found.toSeq)
+  /**
+   * The keys in the rows of a DataFrame.
+   *
+   * @param limited the positions of the columns in the key that have limits
+   */
+  final private class Keys(rows: DataFrame, key: Seq[String], limited: Seq[Int]) {
+    def found(most: Long): Option[Found] = castToImpl(rows).queryExecution.analyzed match {
+      case local: LocalRelation => ofRows(local.data)
+      case _                    => byQuery(most)
     }
-  }
 
-  /** Reads keys that the driver has, without a job. */
-  private def ofRows(
-      rows: Seq[InternalRow],
-      schema: StructType,
-      key: Seq[String],
-      limited: Seq[Int]
-  ): Option[Found] = Option.when(rows.nonEmpty) {
-    val columns = key.map { name =>
-      val ordinal = schema.fieldIndex(name)
-      BoundReference(ordinal, schema(ordinal).dataType, nullable = true)
+    private def byQuery(most: Long): Option[Found] = {
+      val columns = key.map(UnresolvedAttribute.quoted)
+      val bits = Literal(math.max(64, most * BitsPerKey))
+      val hashes = new BloomFilterAggregate(new XxHash64(columns), Literal(most), bits)
+      val limits = limited.flatMap(index => Seq(Min(columns(index)), Max(columns(index))))
+      def column(function: AggregateFunction) =
+        ExpressionUtils.column(function.toAggregateExpression())
+      val aggregated = rows.agg(column(hashes), limits.map(column): _*)
+      val row = RowsOfRdd.of(aggregated).map(_.copy()).first()
+      Option.when(!row.isNullAt(0)) {
+        val values = row.toSeq(aggregated.schema).tail
+        val found = values.grouped(2).map(limits => (limits.head, limits.last))
+        Found(BloomFilter.readFrom(row.getBinary(0)), found.toSeq)
+      }
     }
-    val hash = new XxHash64(columns)
-    val hashes =
-      BloomFilter.create(rows.length.toLong, math.max(64L, rows.length.toLong * BitsPerKey))
-    rows.foreach(row => hashes.putLong(hash.eval(row).asInstanceOf[Long]))
-    val limits = limited.map { index =>
-      val ordering = TypeUtils.getInterpretedOrdering(columns(index).dataType)
-      val values = rows.iterator.map(columns(index).eval(_)).filter(_ != null).toSeq
-      if (values.isEmpty) (null, null) else (values.min(ordering), values.max(ordering))
+
+    /** Reads keys that the driver has, without a job. */
+    private def ofRows(data: Seq[InternalRow]): Option[Found] = Option.when(data.nonEmpty) {
+      val columns = key.map { name =>
+        val ordinal = rows.schema.fieldIndex(name)
+        BoundReference(ordinal, rows.schema(ordinal).dataType, nullable = true)
+      }
+      val hash = new XxHash64(columns)
+      val hashes =
+        BloomFilter.create(data.length.toLong, math.max(64L, data.length.toLong * BitsPerKey))
+      data.foreach(row => hashes.putLong(hash.eval(row).asInstanceOf[Long]))
+      val limits = limited.map { index =>
+        val ordering = TypeUtils.getInterpretedOrdering(columns(index).dataType)
+        val values = data.iterator.map(columns(index).eval(_)).filter(_ != null).toSeq
+        if (values.isEmpty) (null, null) else (values.min(ordering), values.max(ordering))
+      }
+      Found(hashes, limits)
     }
-    Found(hashes, limits)
   }
 
   /**
