@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
-import org.apache.spark.sql.catalyst.util.{DateTimeUtils, TypeUtils}
+import org.apache.spark.sql.catalyst.util.{DateTimeUtils, TypeUtils, UnsafeRowUtils}
 import org.apache.spark.sql.classic.ClassicConversions.castToImpl
 import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, ExpressionUtils}
 import org.apache.spark.sql.types._
@@ -132,17 +132,12 @@ object KeyFilter {
 
   /** Returns whether equal values of both types are equal after a cast to the key's type, and so have one hash. */
   private def isComparable(key: DataType, column: DataType): Boolean = (key, column) match {
-    case (_: IntegralType, _: IntegralType)           => true
-    case (FloatType, DoubleType)                      => true
-    case (narrow: DecimalType, wide: DecimalType)     => narrow.scale == wide.scale
-    case _ if column.existsRecursively(isCollated(_)) => false
-    case _ => DataType.equalsIgnoreNullability(key, column)
-  }
-
-  /** Different texts can be equal by their collation. */
-  private def isCollated(dataType: DataType) = dataType match {
-    case text: StringType => !text.supportsBinaryEquality
-    case _                => false
+    case (_: IntegralType, _: IntegralType)       => true
+    case (FloatType, DoubleType)                  => true
+    case (narrow: DecimalType, wide: DecimalType) => narrow.scale == wide.scale
+    // Different texts can be equal by their collation.
+    case _ =>
+      UnsafeRowUtils.isBinaryStable(column) && DataType.equalsIgnoreNullability(key, column)
   }
 
   /**
