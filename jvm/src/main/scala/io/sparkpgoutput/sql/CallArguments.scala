@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
+import org.apache.spark.sql.pgoutput.CallErrors
 import org.apache.spark.sql.types.{DataType, MapType, NullType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -55,12 +56,8 @@ final case class CallArguments(function: String, arguments: Seq[Expression]) {
    * Spark's do. Spark does not check that, and fails later with an internal error.
    */
   def checkPositional(): Unit =
-    if (arguments.exists(_.isInstanceOf[NamedArgumentExpression])) {
-      throw new AnalysisException(
-        "NAMED_PARAMETERS_NOT_SUPPORTED",
-        Map("functionName" -> s"`$function`")
-      )
-    }
+    if (arguments.exists(_.isInstanceOf[NamedArgumentExpression]))
+      throw CallErrors.namedArguments(function)
 
   /** The error that Spark gives if a function refuses its arguments. */
   def refused(problem: String): AnalysisException = new AnalysisException(

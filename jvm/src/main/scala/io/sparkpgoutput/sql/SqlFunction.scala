@@ -1,8 +1,8 @@
 package io.sparkpgoutput.sql
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.pgoutput.CallErrors
 
 /**
  * A function of SQL, as Spark registers it.
@@ -24,7 +24,9 @@ final class SqlFunction(
   /** A call with the arguments in a query, which the analyzer has resolved. */
   def call(arguments: Seq[Expression]): Expression = {
     CallArguments(name, arguments).checkPositional()
-    if (arguments.length < needed || arguments.length > most) throw wrongNumber(arguments.length)
+    val wanted = needed to most
+    if (!wanted.contains(arguments.length))
+      throw CallErrors.wrongNumber(name, wanted, arguments.length)
     val padded = arguments.padTo(most, Literal(null))
     FunctionCall(name, shown(arguments), replacement(CallArguments(name, padded)))
   }
@@ -37,17 +39,6 @@ final class SqlFunction(
       case _                => false
     }.reverse
   }
-
-  private def wrongNumber(actual: Int) = new AnalysisException(
-    "WRONG_NUM_ARGS.WITHOUT_SUGGESTION",
-    Map(
-      "functionName" -> s"`$name`",
-      "expectedNum" -> (if (needed == most) s"$needed"
-                        else (needed to most).mkString("[", ", ", "]")),
-      "actualNum" -> actual.toString,
-      "docroot" -> "https://spark.apache.org/docs/latest"
-    )
-  )
 }
 
 /**

@@ -1,11 +1,12 @@
 package org.apache.spark.sql.pgoutput
 
 import org.apache.spark.sql.classic.ClassicConversions.castToImpl
+import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 
-// The state of a session, its clones and its function registry are `private[sql]`, so the objects in this file are in
-// a package of Spark.
+// The state of a session, its clones, its function registry and the errors of its analyzer are `private[sql]`, so the
+// objects in this file are in a package of Spark.
 
 /** Clones a session. */
 object ClonedSession {
@@ -47,6 +48,16 @@ object ClonedSession {
     val clone = of(session)
     within(clone)(body(clone))
   }
+}
+
+/** Spark's own errors of calls of functions. */
+object CallErrors {
+  def namedArguments(function: String): Throwable =
+    QueryCompilationErrors.namedArgumentsNotSupported(function)
+
+  /** @param wanted the numbers of arguments that the function takes */
+  def wrongNumber(function: String, wanted: Range, actual: Int): Throwable =
+    QueryCompilationErrors.wrongNumArgsError(function, wanted, actual)
 }
 
 /** Registers the functions of extensions in a session that is running already. */
