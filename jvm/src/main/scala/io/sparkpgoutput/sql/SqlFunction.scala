@@ -5,16 +5,14 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.pgoutput.CallErrors
 
 /**
- * A function of SQL, as Spark registers it.
+ * A function of SQL, as Spark registers it. It takes the arguments that its description names.
  *
  * @param needed the number of arguments that each call has
- * @param most the number of arguments with the optional ones
  * @param replacement the expression that evaluates a call
  */
 final class SqlFunction(
     val name: String,
     needed: Int,
-    most: Int,
     description: FunctionDescription
 )(replacement: CallArguments => Expression) {
 
@@ -24,10 +22,10 @@ final class SqlFunction(
   /** A call with the arguments in a query, which the analyzer has resolved. */
   def call(arguments: Seq[Expression]): Expression = {
     CallArguments(name, arguments).checkPositional()
-    val wanted = needed to most
+    val wanted = needed to description.arguments.length
     if (!wanted.contains(arguments.length))
       throw CallErrors.wrongNumber(name, wanted, arguments.length)
-    val padded = arguments.padTo(most, Literal(null))
+    val padded = arguments.padTo(wanted.last, Literal(null))
     FunctionCall(name, shown(arguments), replacement(CallArguments(name, padded)))
   }
 

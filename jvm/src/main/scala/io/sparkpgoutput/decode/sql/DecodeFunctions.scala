@@ -95,7 +95,7 @@ object DecodeFunctions {
   )(replacement: CallArguments => Expression): SqlFunction = {
     val arguments = Seq(Data, InStream, s"options - a constant map:\n$options")
     val description = FunctionDescription(usage, arguments, examples, note, "misc_funcs")
-    new SqlFunction(name, needed = 1, most = 3, description)(replacement)
+    new SqlFunction(name, needed = 1, description)(replacement)
   }
 
   private def decoded(call: CallArguments, options: OptionList[DecodeOptions]) =

@@ -59,7 +59,7 @@ object LsnFunctions {
       note: String = ""
   )(from: DataType, to: DataType, method: String): SqlFunction = {
     val description = FunctionDescription(usage, Seq(parameter), examples, note, "conversion_funcs")
-    new SqlFunction(name, needed = 1, most = 1, description)(call =>
+    new SqlFunction(name, needed = 1, description)(call =>
       StaticInvoke(LsnFunctions.getClass, to, method, Seq(argument(call, from)), Seq(from))
     )
   }

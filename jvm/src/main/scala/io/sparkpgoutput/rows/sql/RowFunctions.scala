@@ -71,7 +71,7 @@ object RowFunctions {
   ): SqlFunction = {
     val arguments = Arguments :+ s"options - a constant map:\n${options.describe}"
     val description = FunctionDescription(usage, arguments, examples, Notes, "struct_funcs")
-    new SqlFunction(name, needed = 2, most = 4, description)(read(_, options))
+    new SqlFunction(name, needed = 2, description)(read(_, options))
   }
 
   /**
@@ -119,7 +119,6 @@ object SchemaFunction {
   val schema: SqlFunction = new SqlFunction(
     "pgoutput_schema",
     needed = 1,
-    most = 2,
     FunctionDescription(
       usage =
         """(relation[, options]) - Returns the Spark schema of a table as DDL, for people to read and
