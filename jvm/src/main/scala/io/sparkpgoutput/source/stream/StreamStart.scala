@@ -201,11 +201,10 @@ object SourceLog {
         "found" -> version,
         "known" -> Version
       )
-    def elements(name: String) = json.required(name).elements.asScala.toSeq
     SourceIdentity(
       id = json.required("id").asText,
       systemIdentifier = json.required("systemIdentifier").asText,
-      timelines = elements("timelines").map(_.asInt),
+      timelines = json.required("timelines").elements.asScala.map(_.asInt).toSeq,
       database = json.required("database").asText,
       slot = json.required("slot").asText,
       publications = json
