@@ -6,6 +6,7 @@ import java.util.Properties
 import java.util.logging.{Level, Logger}
 import javax.net.SocketFactory
 
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
@@ -88,9 +89,7 @@ object Connections {
   private def propertiesOf(address: ServerAddress): Properties = {
     val properties = new Properties
     defaults.foreach { case (property, value) => property.set(properties, value) }
-    DriverParameters.of(address).foreach { case (name, value) =>
-      properties.setProperty(name, value)
-    }
+    properties.putAll(DriverParameters.of(address).asJava)
     address.user.foreach(PGProperty.USER.set(properties, _))
     address.password.foreach(PGProperty.PASSWORD.set(properties, _))
     properties
