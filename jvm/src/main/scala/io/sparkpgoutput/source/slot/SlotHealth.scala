@@ -1,6 +1,7 @@
 package io.sparkpgoutput.source.slot
 
 import java.time.{Duration, Instant}
+import java.util.Locale
 
 import org.apache.spark.sql.types.StringType
 
@@ -25,17 +26,17 @@ object SlotHealth {
    * Returns the metrics of a slot for `lastProgress`.
    *
    * @param position the LSN up to which the query has read
-   * @param secondsBehind what [[secondsBehind]] returns, as a text
+   * @param secondsBehind what [[secondsBehind]] returns
    */
   def metrics(
       state: SlotState,
       position: Long,
-      secondsBehind: Option[String]
+      secondsBehind: Option[Double]
   ): Map[String, String] = {
     import SlotMetrics._
     Seq(
       BYTES_BEHIND -> Some(math.max(0, state.flushLsn - position).toString),
-      SECONDS_BEHIND -> secondsBehind,
+      SECONDS_BEHIND -> secondsBehind.map("%.3f".formatLocal(Locale.ROOT, _)),
       CONFIRMED_FLUSH -> state.confirmedFlush.map(Lsn.format),
       RESTART -> state.restartLsn.map(Lsn.format),
       RETAINED_WAL -> state.retainedWal.map(_.toString),

@@ -195,10 +195,10 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
       SlotHealth.metrics(found, position, secondsBehind(found, position))
     }.asJava
 
-  private def secondsBehind(state: SlotState, position: Long): Option[String] = {
+  private def secondsBehind(state: SlotState, position: Long): Option[Double] = {
     val newest = Option(reports.last.lastCommit).filter(_ != 0).map(microsToInstant)
     val isBehind = Lsn.isBelow(position, reachable(state))
-    SlotHealth.secondsBehind(isBehind, newest).map(seconds => f"$seconds%.3f")
+    SlotHealth.secondsBehind(isBehind, newest)
   }
 
   /** Ends the session wherever it is, and confirms to the server what is committed. */

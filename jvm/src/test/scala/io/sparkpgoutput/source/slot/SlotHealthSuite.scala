@@ -6,6 +6,8 @@ import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.InLocale
+
 import Slots.lsn
 
 class SlotHealthSuite extends AnyFunSuite {
@@ -17,11 +19,14 @@ class SlotHealthSuite extends AnyFunSuite {
     Some(OldestTransaction(s"the process $process", Duration.ofMinutes(minutes)))
   )
 
-  test("the metrics have what the server says") {
+  test("the metrics have what the server says, with the decimal point of no locale") {
+    val found = InLocale("de") {
+      SlotHealth.metrics(slot.copy(safeWalSize = Some(5)), lsn("16/B2000000"), Some(0.5))
+    }
     assert(
-      SlotHealth.metrics(slot.copy(safeWalSize = Some(5)), lsn("16/B2000000"), Some("0.5")) == Map(
+      found == Map(
         "bytesBehindLatest" -> "16777216",
-        "secondsBehindLatest" -> "0.5",
+        "secondsBehindLatest" -> "0.500",
         "confirmedFlushLsn" -> "16/B1000000",
         "restartLsn" -> "16/B0000000",
         "retainedWalBytes" -> "50331648",
