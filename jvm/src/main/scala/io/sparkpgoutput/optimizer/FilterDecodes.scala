@@ -16,30 +16,24 @@ import io.sparkpgoutput.protocol.MessageSchema
  */
 object FilterDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
-    case Filter(condition, Project(list, child)) if list.exists(decoded(_, condition)) =>
-      val marked = list.map { column =>
-        if (decoded(column, condition)) mark(column, condition) else column
-      }
-      Filter(condition, Project(marked, child))
+    case filter @ Filter(condition, _: Project) =>
+      filter.mapChildren(_.mapExpressions(marked(_, condition)))
   }
 
-  /** Returns whether the column decodes something that the condition uses. */
-  private def decoded(column: NamedExpression, condition: Expression): Boolean =
-    column.exists(_.isInstanceOf[DecodeMessage]) &&
-      condition.references.contains(column.toAttribute)
-
   /**
-   * Marks the decodes of a column. Only a decode that is the column itself may drop messages. The condition says
-   * nothing about the messages of a decode that another expression takes, such as the arguments of a decode.
+   * Marks the decodes of a column that the condition uses. Only a decode that is the column itself may drop
+   * messages. The condition says nothing about the messages of a decode that another expression takes, such as
+   * the arguments of a decode.
    */
-  private def mark(column: NamedExpression, condition: Expression): NamedExpression = {
-    val shared = column.transform { case decode: DecodeMessage => decode.copy(shared = true) }
-    shared match {
-      case Alias(decode: DecodeMessage, _) =>
-        val kept = keptBy(condition, column.toAttribute, decode.filter)
-        shared.withNewChildren(Seq(decode.copy(filter = kept))).asInstanceOf[NamedExpression]
-      case other => other.asInstanceOf[NamedExpression]
-    }
+  private def marked(column: Expression, condition: Expression): Expression = column match {
+    case column: NamedExpression if condition.references.contains(column.toAttribute) =>
+      column.transform { case decode: DecodeMessage => decode.copy(shared = true) } match {
+        case alias @ Alias(decode: DecodeMessage, _) =>
+          val kept = keptBy(condition, column.toAttribute, decode.filter)
+          alias.withNewChildren(Seq(decode.copy(filter = kept)))
+        case other => other
+      }
+    case other => other
   }
 
   /** The messages that the condition keeps, of those that the decode keeps already. */

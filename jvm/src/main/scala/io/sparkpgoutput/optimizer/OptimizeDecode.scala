@@ -1,8 +1,6 @@
 package io.sparkpgoutput.optimizer
 
-import scala.collection.mutable
-
-import org.apache.spark.sql.catalyst.expressions.{Expression, GetStructField}
+import org.apache.spark.sql.catalyst.expressions.GetStructField
 import org.apache.spark.sql.catalyst.optimizer.{ColumnPruning, RemoveNoopOperators}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -83,35 +81,24 @@ object OptimizeDecode extends Rule[LogicalPlan] {
  */
 object FuseDecodeAndRow {
   def apply(plan: LogicalPlan): LogicalPlan = {
-    val rows = rowsOfDecodes(plan)
+    val expressions = plan.flatMap(_.expressions)
+    val decodes = expressions.flatMap(_.collect { case used: DecodeMessage => used.canonicalized })
+    val rows = expressions.flatMap(_.collect { case row: ReadTuple => row })
+
+    /** Returns whether all uses of a decode are in typed rows that are equal. */
+    def hasOneRow(decode: DecodeMessage) = {
+      val made = rows.filter(decodeOf(_).exists(_._1.semanticEquals(decode)))
+      made.map(_.canonicalized).distinct.size == 1 &&
+      made.size == decodes.count(_ == decode.canonicalized)
+    }
     plan.transformAllExpressions { case row: ReadTuple =>
       decodeOf(row) match {
-        case Some((decode, field)) if rows(decode.canonicalized).size == 1 =>
+        case Some((decode, field)) if hasOneRow(decode) =>
           import decode.{data, inStream, options}
           DecodeTuple(data, inStream, options, field, row.constantTypeIds.get, row.rowSchema)
         case _ => row
       }
     }
-  }
-
-  /** The typed rows that are made of each decode. A null represents another use of the decode. */
-  private def rowsOfDecodes(plan: LogicalPlan): Map[Expression, Set[Expression]] = {
-    val rows = mutable.Map.empty[Expression, Set[Expression]].withDefaultValue(Set.empty)
-    def use(decode: DecodeMessage, row: Expression): Unit = {
-      rows(decode.canonicalized) += row
-      decode.children.foreach(add)
-    }
-    def add(expression: Expression): Unit = expression match {
-      case decode: DecodeMessage => use(decode, null)
-      case row: ReadTuple =>
-        decodeOf(row) match {
-          case Some((decode, _)) => use(decode, row.canonicalized)
-          case None              => row.children.foreach(add)
-        }
-      case other => other.children.foreach(add)
-    }
-    plan.foreach(_.expressions.foreach(add))
-    rows.toMap
   }
 
   /**

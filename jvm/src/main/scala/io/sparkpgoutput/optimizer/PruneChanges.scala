@@ -44,9 +44,8 @@ object PruneChanges extends Rule[LogicalPlan] {
   }
 
   private def pruned(plan: LogicalPlan): LogicalPlan = plan.transformDown {
-    case Project(list, Filter(condition, changes: TableChanges)) =>
-      val used = AttributeSet(condition +: list)
-      Project(list, Filter(condition, filtered(changes.withColumns(used), condition)))
+    case Project(list, Filter(condition, changes: TableChanges)) => // and then the filter
+      Project(list, Filter(condition, changes.withColumns(AttributeSet(condition +: list))))
     case Project(list, changes: TableChanges) =>
       Project(list, changes.withColumns(AttributeSet(list)))
     case Filter(condition, changes: TableChanges) =>

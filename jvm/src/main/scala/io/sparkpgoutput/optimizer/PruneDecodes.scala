@@ -106,38 +106,33 @@ object PruneDecodes {
       case column: AttributeReference if selected.contains(column.exprId) =>
         column.withDataType(selected(column.exprId).prune(column.dataType))
       case get @ GetStructField(child, _, name) =>
-        val found = narrowed(child, member(get.childSchema(get.ordinal).name, part))
+        val Seq(found) = narrowedChildren(get, part)
         GetStructField(found, ordinal(child.dataType, get.ordinal, found.dataType), name)
       case get: GetArrayStructFields =>
-        val found = narrowed(get.child, member(get.field.name, part))
+        val Seq(found) = narrowedChildren(get, part)
         val struct = structOf(found.dataType).get
         val position = ordinal(get.child.dataType, get.ordinal, found.dataType)
         GetArrayStructFields(found, struct(position), position, struct.length, get.containsNull)
-      case element @ TextElement(texts, position) =>
-        val found = narrowed(texts, Elements(Set(position)))
-        element.withNewChildren(found +: element.children.tail)
-      case get @ GetArrayItem(child, index, _) =>
-        val ofArray = part.ofElement(child.dataType)
-        get.withNewChildren(Seq(narrowed(child, ofArray), narrowed(index, All)))
-      case _: IsNull | _: IsNotNull => expression.mapChildren(narrowed(_, Presence))
-      case _: PlanExpression[_]     => expression // what it takes from this plan stays whole
-      case other                    => other.mapChildren(narrowed(_, All))
+      case _: PlanExpression[_] => expression // what it takes from this plan stays whole
+      case other                => other.withNewChildren(narrowedChildren(other, part))
     }
+
+    def narrowedChildren(expression: Expression, part: FieldSelection): Seq[Expression] =
+      uses.ofChildren(expression, part).map { case (child, used) => narrowed(child, used) }
 
     /** The row, with the tuple's cells in place of the tuple if the decode passes them on. */
     def withArguments(row: TypedRow): TypedRow = row match {
       case row: ReadTuple =>
-        val tuple = narrowed(row.tuple, uses.ofTuple)
-        row.copy(cellsOf(tuple).getOrElse(tuple), narrowed(row.typeIds, All))
+        val Seq(tuple, typeIds) = narrowedChildren(row, All)
+        row.copy(cellsOf(tuple).getOrElse(tuple), typeIds)
       case other => other.mapChildren(narrowed(_, All)).asInstanceOf[TypedRow]
     }
     narrowed(expression, All)
   }
 
   private def cellsOf(tuple: Expression): Option[Expression] = tuple.dataType match {
-    case struct: StructType =>
-      val ordinal = struct.names.indexOf(CellsName)
-      Option.when(ordinal >= 0)(GetStructField(tuple, ordinal, Some(CellsName)))
+    case struct: StructType if struct.names.contains(CellsName) =>
+      Some(GetStructField(tuple, struct.fieldIndex(CellsName), Some(CellsName)))
     case _ => None
   }
 }
@@ -147,7 +142,7 @@ object PruneDecodes {
  *
  * @param ofTuple the part that typed rows use of a tuple
  */
-final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSelection) {
+final class UsageAnalysis(columns: Map[ExprId, RowColumn], ofTuple: FieldSelection) {
   private val parts =
     mutable.Map.from[ExprId, FieldSelection](columns.valuesIterator.map(_.first -> Presence))
 
@@ -161,9 +156,10 @@ final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSel
   def ofRow(row: TypedRow): FieldSelection = rows(row.canonicalized)
 
   def addPlan(plan: LogicalPlan): Unit = {
-    addAll(plan.output)
+    plan.output.foreach(add(_, All))
     plan.foreach { operator =>
-      if (!TransparentOperators.contains(operator)) operator.children.foreach(c => addAll(c.output))
+      if (!TransparentOperators.contains(operator))
+        operator.children.flatMap(_.output).foreach(add(_, All))
       operator match {
         case Project(list, _) => list.foreach(addProjected)
         case other            => other.expressions.foreach(add(_, All))
@@ -177,20 +173,11 @@ final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSel
    */
   private def addProjected(expression: NamedExpression): Unit = expression match {
     case _: Attribute | Alias(_: Attribute, _)                          => ()
-    case Alias(row: TypedRow, _) if columns.contains(expression.exprId) => addArguments(row)
+    case Alias(row: TypedRow, _) if columns.contains(expression.exprId) => addChildren(row, All)
     case Alias(_: GetStructField, _) if columns.contains(expression.exprId) =>
       add(expression.toAttribute, Presence)
     case other => add(other, All)
   }
-
-  private def addArguments(row: TypedRow): Unit = row match {
-    case row: ReadTuple =>
-      add(row.tuple, ofTuple)
-      add(row.typeIds, All)
-    case other => other.children.foreach(add(_, All))
-  }
-
-  private def addAll(output: Seq[Attribute]): Unit = output.foreach(add(_, All))
 
   private def add(expression: Expression, part: FieldSelection): Unit = expression match {
     case column: Attribute =>
@@ -199,19 +186,32 @@ final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSel
       }
     case row: TypedRow =>
       rows(row.canonicalized) = rows(row.canonicalized).and(part)
-      addArguments(row)
-    case get: GetStructField =>
-      add(get.child, member(get.childSchema(get.ordinal).name, part))
-    case get: GetArrayStructFields    => add(get.child, member(get.field.name, part))
-    case TextElement(texts, position) => add(texts, Elements(Set(position)))
-    case GetArrayItem(child, index, _) =>
-      add(child, part.ofElement(child.dataType))
-      add(index, All)
-    // Users check every column with `pgoutput_row(…) IS NULL`; Spark infers only IS NOT NULL itself.
-    case IsNull(row) if isTypedRow(row) => add(row, All)
-    case _: IsNull | _: IsNotNull       => expression.children.foreach(add(_, Presence))
-    case subquery: PlanExpression[_]    => subquery.references.foreach(add(_, All))
-    case other                          => other.children.foreach(add(_, All))
+      addChildren(row, All)
+    case subquery: PlanExpression[_] => subquery.references.foreach(add(_, All))
+    case other                       => addChildren(other, part)
+  }
+
+  private def addChildren(expression: Expression, part: FieldSelection): Unit =
+    ofChildren(expression, part).foreach { case (child, used) => add(child, used) }
+
+  /** The children of an expression, with the part that it uses of each, if the query uses `part` of its value. */
+  def ofChildren(
+      expression: Expression,
+      part: FieldSelection
+  ): Seq[(Expression, FieldSelection)] = {
+    val used = expression match {
+      case get: GetStructField       => Seq(member(get.childSchema(get.ordinal).name, part))
+      case get: GetArrayStructFields => Seq(member(get.field.name, part))
+      case TextElement(_, position)  => Seq(Elements(Set(position)), All)
+      // The part of an array of structs is that of its elements.
+      case get: GetArrayItem if get.dataType.isInstanceOf[StructType] => Seq(part, All)
+      case _: ReadTuple                                               => Seq(ofTuple, All)
+      // Users check every column with `pgoutput_row(…) IS NULL`; Spark infers only IS NOT NULL itself.
+      case IsNull(row) if isTypedRow(row) => Seq(All)
+      case _: IsNull | _: IsNotNull       => Seq(Presence)
+      case other                          => other.children.map(_ => All)
+    }
+    expression.children.zip(used)
   }
 
   private def isTypedRow(expression: Expression): Boolean = expression match {

@@ -19,11 +19,8 @@ object ShareDecodes extends PredicateHelper {
     new ShareDecodes(plan.exists(isOuterJoin)).shareAll(plan)
 
   private def isOuterJoin(plan: LogicalPlan): Boolean = plan match {
-    case join: Join => join.joinType match {
-        case _: InnerLike | LeftExistence(_) => false
-        case _                               => true
-      }
-    case _ => false
+    case Join(_, _, _: InnerLike | LeftExistence(_), _, _) => false
+    case other                                             => other.isInstanceOf[Join]
   }
 
   /**
@@ -42,10 +39,8 @@ object ShareDecodes extends PredicateHelper {
     case decode: DecodeMessage => Seq(decode)
     case conditional: ConditionalExpression =>
       conditional.alwaysEvaluatedInputs.flatMap(evaluatedIn)
-    case And(left, _)                  => evaluatedIn(left)
-    case Or(left, _)                   => evaluatedIn(left)
-    case In(value, _)                  => evaluatedIn(value)
-    case Elt(inputs, _)                => inputs.take(1).flatMap(evaluatedIn)
+    case _: And | _: Or | _: In | _: Elt | _: AtLeastNNonNulls =>
+      expression.children.take(1).flatMap(evaluatedIn)
     case function: HigherOrderFunction => evaluatedInOrder(function.arguments)
     case function: AggregateExpression if function.filter.isDefined =>
       function.filter.toSeq.flatMap(evaluatedIn)
@@ -53,13 +48,15 @@ object ShareDecodes extends PredicateHelper {
     case _: First                                                     => Nil
     case function: AggregateFunction if MaxMinBy(function.prettyName) => Nil
     case Count(values)                     => values.find(_.nullable).toSeq.flatMap(evaluatedIn)
-    case AtLeastNNonNulls(_, values)       => values.take(1).flatMap(evaluatedIn)
     case _: TryEval | _: PlanExpression[_] => Nil
     case _: DivModLike | _: Pmod =>
       evaluatedInRightFirst(expression.children.head, expression.children.last)
-    case StringLocate(part, text, start)          => evaluatedInOrder(Seq(start, part, text))
-    case other if evaluatesEveryChild(expression) => other.children.flatMap(evaluatedIn)
-    case other                                    => evaluatedInOrder(other.children)
+    case StringLocate(part, text, start) => evaluatedInOrder(Seq(start, part, text))
+    // They evaluate each child.
+    case _: EqualNullSafe | _: CreateNamedStruct | _: CreateArray | _: CreateMap | _: Greatest |
+        _: Least | _: HashExpression[_] | _: UserDefinedExpression =>
+      expression.children.flatMap(evaluatedIn)
+    case other => evaluatedInOrder(other.children)
   }
 
   private val MaxMinBy = Set("max_by", "min_by")
@@ -77,13 +74,6 @@ object ShareDecodes extends PredicateHelper {
       case _                        => false
     }
     evaluatedIn(right) ++ (if (needsLeft) evaluatedIn(left) else Nil)
-  }
-
-  private def evaluatesEveryChild(expression: Expression): Boolean = expression match {
-    case _: EqualNullSafe | _: CreateNamedStruct | _: CreateArray | _: CreateMap => true
-    case _: Greatest | _: Least | _: HashExpression[_]                           => true
-    case _: UserDefinedExpression                                                => true
-    case _                                                                       => false
   }
 
   /** The sides of the equalities of an equi-join. */
@@ -152,14 +142,10 @@ final private class ShareDecodes(hasOuterJoin: Boolean) extends PredicateHelper 
     }
 
   /** Remembers the columns that a projection makes of decodes. */
-  private def register(plan: LogicalPlan): Unit = plan match {
-    case Project(list, _) =>
-      list.foreach {
-        case alias @ Alias(decode: DecodeMessage, _) if canMove(decode) => remember(decode, alias)
-        case _                                                          =>
-      }
-    case _ =>
-  }
+  private def register(plan: LogicalPlan): Unit = for {
+    Project(list, _) <- Option(plan)
+    alias @ Alias(decode: DecodeMessage, _) <- list if canMove(decode)
+  } remember(decode, alias)
 
   private def remember(decode: DecodeMessage, alias: Alias): Unit = {
     val key = decode.canonicalized
@@ -210,10 +196,8 @@ final private class ShareDecodes(hasOuterJoin: Boolean) extends PredicateHelper 
         Filter(staying.reduce(And(_, _)), Project(child.output :+ alias, input))
       case other =>
         val side = other.children.indexWhere(c => decode.references.subsetOf(c.outputSet))
-        other.withNewChildren(other.children.zipWithIndex.map {
-          case (child, `side`) => Project(child.output :+ alias, child)
-          case (child, _)      => child
-        })
+        val child = other.children(side)
+        other.withNewChildren(other.children.updated(side, Project(child.output :+ alias, child)))
     }
   }
 
@@ -236,9 +220,8 @@ final private class ShareDecodes(hasOuterJoin: Boolean) extends PredicateHelper 
   /** Lets a projection pass on the decoded columns that are needed above it. */
   private def passOn(plan: LogicalPlan, above: Set[Expression]): LogicalPlan = plan match {
     case Project(list, child) =>
-      val output = AttributeSet(list.map(_.toAttribute))
       val more =
-        above.toSeq.flatMap(decode => column(decode, Seq(child))).filterNot(output.contains)
+        above.toSeq.flatMap(decode => column(decode, Seq(child))).filterNot(plan.outputSet.contains)
       if (more.isEmpty) plan else Project(list ++ more, child)
     case other => other
   }
