@@ -50,9 +50,8 @@ object TablePattern {
   def meant(key: String): Set[TableName] = {
     val points = key.indices.filter(at => key(at) == '.' && at > 0)
     val plain = points.map(at => TableName(key.substring(0, at), key.substring(at + 1))).toSet
-    plain + TableName(PublicNamespace, key) ++ parse(key).toSeq.flatMap {
-      case Seq(TablePattern(namespace, Some(name))) => Some(TableName(namespace, name))
-      case _                                        => None
+    plain + TableName(PublicNamespace, key) ++ parse(key).toSeq.collect {
+      case Seq(TablePattern(namespace, Some(name))) => TableName(namespace, name)
     }
   }
 

@@ -233,7 +233,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   }
 
   private def flushCommits(): Unit = {
-    if (commits.size > 0) events += TransactionsEvent(commits)
+    if (commits.size > 0) events += TransactionsEvent(commits.toBytes)
     events ++= schemaMessages.values
     commits = new CommitList
     schemaMessages.clear()
@@ -288,10 +288,14 @@ object SummaryEvent {
       assembler.changes(position, first, number, ordinals)
   }
 
-  /** Transactions that follow one another, each from Begin to Commit. */
-  final case class TransactionsEvent(commits: CommitList) extends SummaryEvent {
-    override def send(assembler: TransactionAssembler): Unit = commits.iterator.foreach { commit =>
-      assembler.wholeTransaction(commit.lsn, commit.xid, commit.position)
+  /**
+   * Transactions that follow one another, each from Begin to Commit.
+   *
+   * @param commits the bytes of a [[CommitList]]
+   */
+  final case class TransactionsEvent(commits: Array[Byte]) extends SummaryEvent {
+    override def send(assembler: TransactionAssembler): Unit = CommitList.read(commits).foreach {
+      commit => assembler.wholeTransaction(commit.lsn, commit.xid, commit.position)
     }
   }
 }

@@ -32,19 +32,18 @@ final class TableChangesIterator(
   private var reader: BatchChangeReader = _
   private var fingerprint: Fingerprinter = _
 
-  /** The number of messages of the segment that are still to be read. */
-  private var left = 0L
+  /** Whether all messages of the segment were read. */
+  private def isAtEnd = segment == null || fingerprint.messages == segment.fingerprint.messages
 
   override protected def finish(): Unit =
-    if (left > 0 || segments.hasNext) throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
+    if (!isAtEnd || segments.hasNext) throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
 
   override protected def read(row: InternalRow): Iterator[UnsafeRow] = {
-    if (left == 0) startSegment()
+    if (isAtEnd) startSegment()
     val position = MessageColumns.position(row)
     val bytes = MessageColumns.message(row, position)
     fingerprint.add(position, bytes)
-    left -= 1
-    if (left == 0 && fingerprint.result != segment.fingerprint)
+    if (isAtEnd && fingerprint.result != segment.fingerprint)
       throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
     if (segment.repeated.nonEmpty)
       segment.repeated.get(position).foreach(MessageColumns.checkSame(_, bytes, position))
@@ -54,7 +53,6 @@ final class TableChangesIterator(
   private def startSegment(): Unit = {
     if (!segments.hasNext) throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
     segment = segments.next()
-    left = segment.fingerprint.messages
     fingerprint = new Fingerprinter
     reader = new BatchChangeReader(segment, options, format)
   }
@@ -66,7 +64,7 @@ final class BatchChangeReader(
     options: AssemblerOptions,
     format: ChangeFormat
 ) extends TransactionHandler {
-  private val commits = new CheckedCommits(options.after)
+  private val commits = new CommitHistory(options.after)
   private val assembler = new TransactionAssembler(options, segment.state, commits, this)
   private val rows = new ChangeRowWriter(format)
 

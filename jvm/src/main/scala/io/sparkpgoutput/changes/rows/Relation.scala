@@ -33,8 +33,7 @@ final class RelationDecoder(encoding: TextEncoding) {
     Relation(
       row.getLong(MessageSchema.RELATION_ID),
       TableName.of(relation),
-      IndexedSeq.tabulate(columns.numElements()) { index =>
-        val column = columns.getStruct(index, RelationColumnSchema.schema.length)
+      columns.toSeq[InternalRow](RelationColumnSchema.schema).map { column =>
         RelationColumn(
           column.getUTF8String(RelationColumnSchema.NAME).toString,
           column.getBoolean(RelationColumnSchema.KEY),

@@ -233,6 +233,5 @@ trait MessagesExec extends SparkPlan {
 
   override protected def stringArgs: Iterator[Any] = Iterator(output) ++ options.shown
   final override def producedAttributes: AttributeSet = AttributeSet(output)
-  @transient final override lazy val references: AttributeSet =
-    AttributeSet(children.flatMap(_.output))
+  @transient final override lazy val references: AttributeSet = inputSet
 }

@@ -26,17 +26,16 @@ case class TableChanges(
 ) extends MessagesOperator {
   override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
 
-  override protected def withOutput(
-      columns: Seq[Attribute],
-      sourceId: Option[ExprId]
-  ): TableChanges = copy(columns = columns, sourceId = sourceId)
+  override def newInstance(): LogicalPlan = copy(columns = newColumns, sourceId = newSourceId)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
     copy(children = MessagesOperator.withSameSources(children))
 
   /** Keeps only the columns that are used. */
-  def withColumns(used: AttributeSet): TableChanges =
-    withOutput(columns.filter(used.contains), source.filter(used.contains).map(_.exprId))
+  def withColumns(used: AttributeSet): TableChanges = copy(
+    columns = columns.filter(used.contains),
+    sourceId = source.filter(used.contains).map(_.exprId)
+  )
 
   /** Keeps only the rows with these values of `_table` and `_change_type`; None keeps all. */
   def withValues(tables: Option[Set[String]], changeTypes: Option[Set[String]]): TableChanges = {
@@ -62,10 +61,7 @@ case class OpenTransactions(
 ) extends MessagesOperator {
   override def output: Seq[Attribute] = source.toSeq ++ columns
 
-  override protected def withOutput(
-      columns: Seq[Attribute],
-      sourceId: Option[ExprId]
-  ): LogicalPlan = copy(columns = columns, sourceId = sourceId)
+  override def newInstance(): LogicalPlan = copy(columns = newColumns, sourceId = newSourceId)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
     copy(children = MessagesOperator.withSameSources(children))
@@ -100,8 +96,6 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
   /** The id of the column `_source`, or None if the rows do not have it. */
   def sourceId: Option[ExprId]
 
-  protected def withOutput(columns: Seq[Attribute], sourceId: Option[ExprId]): LogicalPlan
-
   /** The source is the last column. A child that is not resolved has no type. The analyzer reports it later. */
   private def sourceType: DataType =
     if (children.head.resolved) children.head.output.last.dataType else NullType
@@ -114,9 +108,9 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
   final override def producedAttributes: AttributeSet = AttributeSet(output)
 
   /** The operator reads every column of its children, so Spark must not prune any. */
-  @transient final override lazy val references: AttributeSet =
-    AttributeSet(children.flatMap(_.output))
+  @transient final override lazy val references: AttributeSet = inputSet
 
-  final override def newInstance(): LogicalPlan =
-    withOutput(columns.map(_.newInstance()), sourceId.map(_ => NamedExpression.newExprId))
+  final protected def newColumns: Seq[Attribute] = columns.map(_.newInstance())
+
+  final protected def newSourceId: Option[ExprId] = sourceId.map(_ => NamedExpression.newExprId)
 }

@@ -1,13 +1,12 @@
 package io.sparkpgoutput.changes.sql
 
+import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{Generate, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
-import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types._
@@ -147,20 +146,16 @@ object TableFunctions {
 
   private def open(arguments: Arguments): LogicalPlan = {
     import arguments._
-    if (PlannedRows.isStream(messages)) {
-      throw call.refused(
-        "The function lists the transactions that are open at the end of the messages, but a stream " +
-          "has no end."
-      )
-    }
+    refuseStream(
+      "The function lists the transactions that are open at the end of the messages, but a stream " +
+        "has no end."
+    )
     OpenTransactions(inputs, options, toAttributes(OpenTransactionSchema.schema), sourceId)
   }
 
   private def tables(arguments: Arguments): LogicalPlan = {
     import arguments._
-    if (PlannedRows.isStream(messages)) {
-      throw call.refused("The function searches all messages for tables, but a stream has no end.")
-    }
+    refuseStream("The function searches all messages for tables, but a stream has no end.")
     val definitions = PlannedRows.query(keyedInputs)(TableSchemas.definitions(_, options))
     val named = for {
       TablePattern(namespace, Some(name)) <- options.tables.getOrElse(Nil)
@@ -204,30 +199,25 @@ final class Arguments(val call: CallArguments) {
       "messages, and optionally a constant map of options."
   )
 
+  /** Throws an error with this problem if the messages are a stream. */
+  def refuseStream(problem: String): Unit =
+    if (PlannedRows.isStream(messages)) throw refused(problem)
+
   /** The messages and, if there are any, the earlier ones, with the columns of [[MessageColumns]]. */
-  def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
-    columnsOf(new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view)))
-  }
+  def inputs: Seq[LogicalPlan] = inputsOf(onlySource = None)
 
   /** The inputs with a column of sources. It has one value if there is only one source. */
-  def keyedInputs: Seq[LogicalPlan] = inputs.map {
-    case messages @ Project(columns, _) if options.source.isEmpty =>
-      messages.copy(columns :+ named(Literal(0), MessageColumns.Source))
-    case messages => messages
-  }
+  def keyedInputs: Seq[LogicalPlan] = inputsOf(onlySource = Some(Literal(0)))
 
-  private def columnsOf(view: LogicalPlan): LogicalPlan = Project(
-    Seq(
-      named(Cast(column(order, ArgumentColumn.Order), LongType), MessageColumns.Position),
-      named(column(options.data, ArgumentColumn.Data), MessageColumns.Message)
-    ) ++ options.source.map(name =>
-      named(column(name, ArgumentColumn.Source), MessageColumns.Source)
-    ),
-    view
-  )
-
-  private def named(column: Expression, ordinal: Int): NamedExpression =
-    Alias(column, MessageColumns.names(ordinal))()
+  private def inputsOf(onlySource: Option[Expression]): Seq[LogicalPlan] =
+    (messages +: options.relations.toSeq).map { view =>
+      val rows = new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view))
+      val position = Cast(column(order, ArgumentColumn.Order), LongType)
+      val message = column(options.data, ArgumentColumn.Data)
+      val source = options.source.map(column(_, ArgumentColumn.Source)).orElse(onlySource)
+      val named = (Seq(position, message) ++ source).zip(MessageColumns.names)
+      Project(named.map { case (column, name) => Alias(column, name)() }, rows)
+    }
 
   private def column(name: String, purpose: ArgumentColumn.Purpose) =
     ArgumentColumn(UnresolvedAttribute.quotedString(name), purpose)
@@ -238,8 +228,7 @@ final class Arguments(val call: CallArguments) {
 
 /** A column that a table function reads. It passes the values through, and checks their type. */
 case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
-    extends UnaryExpression {
-  override def dataType: DataType = child.dataType
+    extends TaggingExpression {
   override def prettyName: String = "column"
   override def toString: String = s"$prettyName($child)"
 
@@ -247,8 +236,6 @@ case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
     if (purpose.takes(dataType)) TypeCheckSuccess
     else TypeCheckFailure(s"${purpose.hint}, and not ${dataType.sql}")
 
-  override def eval(row: InternalRow): Any = child.eval(row)
-  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = child.genCode(ctx)
   override protected def withNewChildInternal(child: Expression): Expression = copy(child = child)
 }
 

@@ -18,11 +18,11 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 /**
  * Finds the schemas of tables in their definitions.
  *
- * @param definitions an array of the structs that [[TableSchemas.definitions]] gives
+ * @param child an array of the structs that [[TableSchemas.definitions]] gives
  * @param named tables that are part of the result even if no message defines them
  */
 case class TableSchemas(
-    definitions: Expression,
+    child: Expression,
     named: Seq[TableName],
     types: TypeRegistry,
     caseSensitive: Boolean
@@ -30,14 +30,10 @@ case class TableSchemas(
     with CodegenFallback {
   import TableSchemas._
 
-  override def child: Expression = definitions
   override def dataType: DataType = ArrayType(schema, containsNull = false)
   override def prettyName: String = "table_schemas"
 
-  private lazy val sourceType =
-    definitions.dataType.asInstanceOf[ArrayType].elementType.asInstanceOf[StructType](
-      Source
-    ).dataType
+  private lazy val ArrayType(definition: StructType, _) = child.dataType
 
   override protected def nullSafeEval(array: Any): Any = {
     val elements = array.asInstanceOf[ArrayData]
@@ -60,7 +56,7 @@ case class TableSchemas(
     })
   }
 
-  private def source(definition: InternalRow): Any = definition.get(Source, sourceType)
+  private def source(row: InternalRow): Any = row.get(Source, definition(Source).dataType)
 
   /** The oid of a domain is not fixed, but a Type message names its base type. */
   private def withDomains(messages: Seq[InternalRow]): TypeRegistry =
@@ -69,7 +65,7 @@ case class TableSchemas(
     })
 
   override protected def withNewChildInternal(child: Expression): Expression =
-    copy(definitions = child)
+    copy(child)
 }
 
 object TableSchemas {

@@ -63,19 +63,14 @@ final class StreamChangeReader(format: ChangeFormat) {
     val position = row.getLong(POSITION)
     val message = row.getBinary(MESSAGE)
     val context = StreamContext.of(row.getBoolean(IN_STREAM))
-    if (message(0) != Tag.Type) startCommit(row.getLong(LSN))
+    // Each transaction comes with the Relation messages that it needs. Earlier Relation messages do not count.
+    if (message(0) != Tag.Type && row.getLong(LSN) != commitLsn) {
+      known.clearRelations()
+      commitLsn = row.getLong(LSN)
+    }
     if (SchemaMessage.is(message)) known.add(fields.definition(position, message, context))
     else rows.start(known, transaction(row), position, message, context)
     rows
-  }
-
-  /**
-   * Each transaction comes with the Relation messages that it needs. Earlier Relation messages do
-   * not count.
-   */
-  private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
-    known.clearRelations()
-    commitLsn = lsn
   }
 
   private def transaction(row: InternalRow): Transaction = {

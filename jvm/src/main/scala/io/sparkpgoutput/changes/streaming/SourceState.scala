@@ -3,9 +3,6 @@ package io.sparkpgoutput.changes.streaming
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
 import java.nio.charset.StandardCharsets.UTF_8
 
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.types._
-
 import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
@@ -153,67 +150,56 @@ object SourceStateFormat {
  * The state of a source as version 0.1.0 wrote it.
  *
  * This version does not continue from that state. It declares the state variable of 0.1.0 with its
- * schema for two reasons: Spark refuses to open a checkpoint if a variable of the same name has
- * another schema, and the content of the variable says where a new checkpoint has to
+ * fields, in their order, for two reasons: Spark refuses to open a checkpoint if a variable of the
+ * same name has another schema, and the content of the variable says where a new checkpoint has to
  * start.
  */
 object OldState {
   final val Variable = "source"
 
-  private val schemaMessages = ArrayType(
-    new StructType()
-      .add("oid", LongType, nullable = false)
-      .add("position", LongType, nullable = false)
-      .add("message", BinaryType)
-      .add("inStream", BooleanType, nullable = false)
+  final case class State(
+      lastPosition: Option[Long],
+      commits: Long,
+      chunks: Seq[(Long, Int)],
+      follower: Follower
   )
 
-  private val transaction = new StructType()
-    .add("xid", LongType, nullable = false)
-    .add("firstPosition", LongType, nullable = false)
-    .add("hasBeginning", BooleanType, nullable = false)
-    .add("commitLsn", LongType, nullable = false)
-    .add("commitTimestamp", LongType, nullable = false)
-    .add("gid", StringType)
-    .add("origin", StringType)
-    .add("changes", LongType, nullable = false)
-    .add("nextOrdinal", LongType, nullable = false)
-    .add("aborted", ArrayType(LongType, containsNull = false))
-    .add("relations", schemaMessages)
+  final case class Follower(
+      place: Int,
+      begun: Option[Open],
+      streamedXid: Long,
+      streamed: Seq[Open],
+      prepared: Seq[Open],
+      relations: Seq[Definition],
+      types: Seq[Definition],
+      greatestCommit: Long
+  )
 
-  private val follower = new StructType()
-    .add("place", IntegerType, nullable = false)
-    .add("begun", transaction)
-    .add("streamedXid", LongType, nullable = false)
-    .add("streamed", ArrayType(transaction))
-    .add("prepared", ArrayType(transaction))
-    .add("relations", schemaMessages)
-    .add("types", schemaMessages)
-    .add("greatestCommit", LongType, nullable = false)
+  final case class Open(
+      xid: Long,
+      firstPosition: Long,
+      hasBeginning: Boolean,
+      commitLsn: Long,
+      commitTimestamp: Long,
+      gid: String,
+      origin: String,
+      changes: Long,
+      nextOrdinal: Long,
+      aborted: Seq[Long],
+      relations: Seq[Definition]
+  )
 
-  private val chunk = new StructType()
-    .add("_1", LongType, nullable = false)
-    .add("_2", IntegerType, nullable = false)
-
-  val schema: StructType = new StructType()
-    .add("lastPosition", LongType)
-    .add("commits", LongType, nullable = false)
-    .add("chunks", ArrayType(chunk))
-    .add("follower", follower)
+  final case class Definition(oid: Long, position: Long, message: Array[Byte], inStream: Boolean)
 
   /** The error that says where a new checkpoint has to start. */
-  def error(state: Row): PgOutputException = {
-    val follower = state.getAs[Row]("follower")
-    val open = Option(follower.getAs[Row]("begun")).toSeq ++
-      follower.getAs[Seq[Row]]("streamed") ++ follower.getAs[Seq[Row]]("prepared")
-    val next = open
-      .map(_.getAs[Long]("firstPosition"))
-      .minOption
-      .getOrElse(Option(state.getAs[java.lang.Long]("lastPosition")).fold(0L)(_ + 1))
+  def error(state: State): PgOutputException = {
+    import state.follower._
+    val open = begun ++ streamed ++ prepared
     new PgOutputException(
       "PGOUTPUT_OLD_CHECKPOINT",
-      "position" -> next,
-      "lsn" -> Lsn.format(follower.getAs[Long]("greatestCommit"))
+      "position" -> open.map(_.firstPosition).minOption
+        .getOrElse(state.lastPosition.fold(0L)(_ + 1)),
+      "lsn" -> Lsn.format(greatestCommit)
     )
   }
 }

@@ -65,10 +65,9 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
       timers: TimerValues
   ): Iterator[Row] = {
     lazy val batch = new SourceBatch(source.get(0), options, abandoned, store)
-    Iterator.empty ++ batch.begin() ++
-      messages.flatMap(row =>
-        batch.message(MessageColumns.position(row), row.getAs[Array[Byte]](MessageColumns.Message))
-      ) ++ batch.end()
+    messages.flatMap(row =>
+      batch.message(MessageColumns.position(row), row.getAs[Array[Byte]](MessageColumns.Message))
+    ) ++ batch.end()
   }
 }
 
@@ -112,20 +111,8 @@ final class SourceBatch(
     start.assembler.copy(streamed = kept ++ inBlock.map(_.copy(hasBeginning = false)))
   }
 
-  /**
-   * Returns the Type messages, because their reader forgets them after each micro-batch. Before the first
-   * message of the source, it is not known which of them apply.
-   */
-  def begin(): Iterator[Row] = if (last.isEmpty) Iterator.empty else types
-
   private def types =
     assembler.known.typeMessages.toSeq.iterator.map(CommittedMessage.definition(_, source))
-
-  /** Takes the definitions of the initial state that were sent before the first message of the source. */
-  private def startAt(position: Long): Iterator[Row] = {
-    assembler.known.restart(start.assembler.definitions, position)
-    types
-  }
 
   /** Takes the next message and returns the messages that it commits. */
   def message(position: Long, message: Array[Byte]): Iterator[Row] = {
@@ -138,7 +125,10 @@ final class SourceBatch(
     if (message == null) throw MessageColumns.nullMessage(position)
     if (ahead.nonEmpty)
       ahead.remove(position).foreach(MessageColumns.checkSame(_, message, position))
-    val definitions = Option.when(last.isEmpty)(startAt(position))
+    // The first message of the source shows which definitions of the initial state were sent before it.
+    if (last.isEmpty) assembler.known.restart(start.assembler.definitions, position)
+    // The Type messages come before the first message, because their reader forgets them after each micro-batch.
+    val definitions = Option.when(last eq start.lastPosition)(types)
     last = Some(position)
     output = Iterator.empty
     assembler.message(position, message)
@@ -208,8 +198,8 @@ final class SourceBatch(
 /** The state variables of a streaming query. Spark keeps a value of each for every source. */
 final class SourceStore(handle: StatefulProcessorHandle) {
   private val state = handle.getValueState("state", Encoders.BINARY, TTLConfig.NONE)
-  private val oldState: ValueState[Row] =
-    handle.getValueState(OldState.Variable, Encoders.row(OldState.schema), TTLConfig.NONE)
+  private val oldState: ValueState[OldState.State] =
+    handle.getValueState(OldState.Variable, Encoders.product[OldState.State], TTLConfig.NONE)
 
   /** The changes of open transactions; see [[TransactionBuffer]]. */
   val chunks: MapState[ChunkKey, Array[Byte]] =
@@ -306,14 +296,9 @@ object InitialState {
   /** Returns the messages that give a table or a type another definition. The rows are in order. */
   private[streaming] def changesOf(rows: Iterator[Row], encoding: TextEncoding): Iterator[Row] = {
     val decoder = new ControlMessageDecoder(encoding)
-    var source = Option.empty[Any]
-    var known = new KnownRelations
+    val known = mutable.HashMap.empty[Any, KnownRelations]
     rows.filter { row =>
-      if (!source.contains(row.get(Source))) {
-        source = Some(row.get(Source))
-        known = new KnownRelations
-      }
-      known.addIfNew(definition(decoder, row))
+      known.getOrElseUpdate(row.get(Source), new KnownRelations).addIfNew(definition(decoder, row))
     }
   }
 

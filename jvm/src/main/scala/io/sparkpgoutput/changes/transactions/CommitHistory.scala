@@ -1,8 +1,9 @@
 package io.sparkpgoutput.changes.transactions
 
-import java.util.Arrays
-
+import scala.annotation.unused
 import scala.collection.mutable
+
+import com.esotericsoftware.kryo.io.{Input, Output}
 
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
@@ -11,9 +12,12 @@ import io.sparkpgoutput.protocol.Lsn
  * The commits of a stream, whose LSNs grow, and the answer to the question whether a commit was sent before:
  * see [[TransactionAssembler]]. LSNs are compared as unsigned numbers.
  *
+ * This class itself remembers no commits, for a stream that was checked before: if the LSN of a commit does not
+ * grow, it was sent before.
+ *
  * @param after the LSN of the last commit of an earlier read; 0 if there is none
  */
-abstract class CommitHistory(after: Long) {
+class CommitHistory(after: Long) {
   private var greatestLsn = 0L
 
   /** The greatest LSN of all commits; 0 before the first. */
@@ -42,9 +46,9 @@ abstract class CommitHistory(after: Long) {
   final def isAfter(lsn: Long): Boolean = Lsn.isBelow(after, lsn)
 
   /** Returns whether the commit was sent before. The xid is None if it is not known. */
-  def repeats(lsn: Long, xid: Option[Long]): Boolean
+  def repeats(lsn: Long, @unused xid: Option[Long]): Boolean = !isAbove(lsn)
 
-  protected def remember(lsn: Long, xid: Long): Unit
+  protected def remember(lsn: Long, xid: Long): Unit = ()
 
   /** Returns whether a transaction is the remembered one. */
   final protected def isSame(asked: Option[Long], remembered: Long): Boolean =
@@ -64,13 +68,6 @@ object CommitHistory {
       "ofXid" -> xid.fold("")(id => s" of xid $id"),
       "lsn" -> Lsn.format(lsn)
     )
-}
-
-/** The commits of a stream that was checked before: if the LSN of a commit does not grow, it was sent before. */
-final class CheckedCommits(after: Long) extends CommitHistory(after) {
-  override def repeats(lsn: Long, xid: Option[Long]): Boolean =
-    !isAbove(lsn)
-  override protected def remember(lsn: Long, xid: Long): Unit = ()
 }
 
 /** Remembers all commits of a stream. Ten million commits take about 60 MB. */
@@ -100,11 +97,10 @@ final class RememberedCommits(after: Long) extends CommitHistory(after) {
  * Commits whose LSNs grow. Each is stored as its differences from the previous commit, in about 6 bytes
  * instead of the 24 bytes of three numbers.
  */
-final class CommitList extends Serializable {
+final class CommitList {
   import CommitList._
 
-  private var bytes = new Array[Byte](64)
-  private var end = 0
+  private val out = new Output(64, -1)
   private var first = Entry(0, 0, 0)
   private var last = Entry(0, 0, 0)
   private var count = 0
@@ -112,10 +108,9 @@ final class CommitList extends Serializable {
   def size: Int = count
 
   def add(lsn: Long, xid: Long, position: Long): Unit = {
-    if (end + LargestEntry > bytes.length) bytes = Arrays.copyOf(bytes, 2 * bytes.length)
-    write(lsn - last.lsn)
-    write(zigZag(xid - last.xid))
-    write(position - last.position)
+    out.writeVarLong(lsn - last.lsn, true)
+    out.writeVarLong(xid - last.xid, false)
+    out.writeVarLong(position - last.position, true)
     last = Entry(lsn, xid, position)
     if (count == 0) first = last
     count += 1
@@ -125,49 +120,26 @@ final class CommitList extends Serializable {
   def covers(lsn: Long): Boolean =
     count > 0 && !Lsn.isBelow(lsn, first.lsn) && !Lsn.isBelow(last.lsn, lsn)
 
-  def iterator: Iterator[Entry] = new Iterator[Entry] {
-    private var before = Entry(0, 0, 0)
-    private var at = 0
-    override def hasNext: Boolean = at < end
-    override def next(): Entry = {
-      before =
-        Entry(before.lsn + read(), before.xid + signed(read()), before.position + read())
-      before
-    }
+  def iterator: Iterator[Entry] = read(out.getBuffer, out.position)
 
-    private def read(): Long = {
-      var value = 0L
-      var shift = 0
-      while (bytes(at) < 0) {
-        value |= (bytes(at) & 0x7fL) << shift
-        shift += 7
-        at += 1
-      }
-      at += 1
-      value | (bytes(at - 1).toLong << shift)
-    }
-  }
-
-  /** Writes seven bits in each byte, the lowest first. The eighth bit says that more follow. */
-  private def write(value: Long): Unit = {
-    var left = value
-    while ((left & ~0x7fL) != 0) {
-      bytes(end) = (left | 0x80).toByte
-      end += 1
-      left >>>= 7
-    }
-    bytes(end) = left.toByte
-    end += 1
-  }
+  /** The commits as bytes. */
+  def toBytes: Array[Byte] = out.toBytes
 }
 
 object CommitList {
   final case class Entry(lsn: Long, xid: Long, position: Long)
 
-  /** Three numbers of up to ten bytes. */
-  final private val LargestEntry = 30
+  /** Reads the commits of a list from its bytes. */
+  def read(bytes: Array[Byte]): Iterator[Entry] = read(bytes, bytes.length)
 
-  /** Turns small numbers of either sign into small numbers without a sign. */
-  private def zigZag(value: Long): Long = (value << 1) ^ (value >> 63)
-  private def signed(value: Long): Long = (value >>> 1) ^ -(value & 1)
+  private def read(bytes: Array[Byte], size: Int): Iterator[Entry] = {
+    var before = Entry(0, 0, 0)
+    val input = new Input(bytes, 0, size)
+    Iterator.continually(input).takeWhile(!_.eof).map { in =>
+      val lsn = before.lsn + in.readVarLong(true)
+      val xid = before.xid + in.readVarLong(false)
+      before = Entry(lsn, xid, before.position + in.readVarLong(true))
+      before
+    }
+  }
 }

@@ -22,14 +22,10 @@ final case class SchemaMessage(oid: Long, position: Long, message: Array[Byte], 
   private def headSize: Int = if (inStream) 5 else 1
 
   /** Whether another message has the same fields. */
-  def saysSame(other: SchemaMessage): Boolean = Arrays.equals(
-    message,
-    headSize,
-    message.length,
-    other.message,
-    other.headSize,
-    other.message.length
-  )
+  def saysSame(other: SchemaMessage): Boolean = {
+    val sent = other.message
+    Arrays.equals(message, headSize, message.length, sent, other.headSize, sent.length)
+  }
 }
 
 object SchemaMessage {
@@ -69,11 +65,8 @@ final class KnownRelations {
     if (!of(sent).get(sent.oid).exists(_.position > sent.position)) add(sent)
 
   /** Takes the next Relation or Type message, and returns whether it says something new. */
-  def addIfNew(sent: SchemaMessage): Boolean = {
-    val isNew = !of(sent).get(sent.oid).exists(_.saysSame(sent))
-    if (isNew) add(sent)
-    isNew
-  }
+  def addIfNew(sent: SchemaMessage): Boolean =
+    !of(sent).put(sent.oid, sent).exists(_.saysSame(sent))
 
   def clearRelations(): Unit = relations.clear()
 

@@ -109,12 +109,15 @@ final class TransactionAssembler(
 
   private def control(position: Long, message: Array[Byte]): Unit = {
     val row = fields.decode(position, message, OUTSIDE)
-    (message(0).toChar: @switch) match {
+    val tag = message(0).toChar
+    // Origin is in a transaction, and Commit and Prepare end one. The others are between transactions.
+    if (tag != Tag.Origin && tag != Tag.Commit && tag != Tag.Prepare) betweenTransactions()
+    (tag: @switch) match {
+      case Tag.StreamStop       => ()
       case Tag.Begin            => begin(position, row)
       case Tag.Commit           => commit(position, row)
       case Tag.Origin           => if (current != null) current.origin = row.getString(ORIGIN)
       case Tag.StreamStart      => streamStart(position, row)
-      case Tag.StreamStop       => betweenTransactions()
       case Tag.StreamCommit     => streamCommit(position, row)
       case Tag.StreamAbort      => streamAbort(row)
       case Tag.BeginPrepare     => beginPrepare(position, row)
@@ -169,7 +172,6 @@ final class TransactionAssembler(
   }
 
   private def begin(position: Long, row: UnsafeRow): Unit = {
-    betweenTransactions()
     val xid = row.getLong(XID)
     forget(xid)
     open(
@@ -188,9 +190,7 @@ final class TransactionAssembler(
   private def commit(position: Long, row: UnsafeRow): Unit = {
     val lsn = row.getLong(LSN)
     if (phase == StreamPhase.InTransaction && begun.commitLsn == lsn) {
-      val transaction = begun
-      close()
-      commit(transaction, position, lsn, row.getLong(TIMESTAMP))
+      commit(close(), position, lsn, row.getLong(TIMESTAMP))
     } else {
       betweenTransactions()
       withoutBeginning("COMMIT", position, lsn, None, None)
@@ -203,21 +203,15 @@ final class TransactionAssembler(
     } else handler.drop(transaction)
 
   private def streamStart(position: Long, row: UnsafeRow): Unit = {
-    betweenTransactions()
     val xid = row.getLong(XID)
-    if (row.getBoolean(FIRST_SEGMENT)) {
-      streamed.remove(xid).foreach(handler.drop)
-      streamed.update(xid, new Transaction(xid, position, hasBeginning = true))
-      handler.begin(streamed(xid))
-    } else if (!streamed.contains(xid)) {
-      streamed.update(xid, new Transaction(xid, position, hasBeginning = false))
-    }
-    current = streamed(xid)
+    val isFirst = row.getBoolean(FIRST_SEGMENT)
+    if (isFirst) streamed.remove(xid).foreach(handler.drop)
+    current = streamed.getOrElseUpdate(xid, Transaction(xid, position, hasBeginning = isFirst))
+    if (isFirst) handler.begin(current)
     phase = StreamPhase.InStream
   }
 
   private def streamCommit(position: Long, row: UnsafeRow): Unit = {
-    betweenTransactions()
     val xid = row.getLong(XID)
     val lsn = row.getLong(LSN)
     val transaction = streamed.remove(xid)
@@ -232,7 +226,6 @@ final class TransactionAssembler(
 
   /** Rolls back a subtransaction, or the whole transaction if both xids are the same. */
   private def streamAbort(row: UnsafeRow): Unit = {
-    betweenTransactions()
     val xid = row.getLong(XID)
     val subxid = row.getLong(SUBXID)
     if (xid == subxid) streamed.remove(xid).foreach(handler.drop)
@@ -240,7 +233,6 @@ final class TransactionAssembler(
   }
 
   private def beginPrepare(position: Long, row: UnsafeRow): Unit = {
-    betweenTransactions()
     val xid = row.getLong(XID)
     streamed.remove(xid).foreach(handler.drop)
     open(StreamPhase.InPrepare, new Transaction(xid, position, true, gid = row.getString(GID)))
@@ -249,20 +241,14 @@ final class TransactionAssembler(
   private def prepare(row: UnsafeRow): Unit = {
     val same = phase == StreamPhase.InPrepare &&
       begun.xid == row.getLong(XID) && begun.gid == row.getString(GID)
-    if (same) {
-      val transaction = begun
-      close()
-      keepPrepared(transaction)
-    } else betweenTransactions()
+    if (same) keepPrepared(close()) else betweenTransactions()
   }
 
-  private def streamPrepare(row: UnsafeRow): Unit = {
-    betweenTransactions()
+  private def streamPrepare(row: UnsafeRow): Unit =
     streamed.remove(row.getLong(XID)).filter(_.hasBeginning).foreach { transaction =>
       transaction.gid = row.getString(GID)
       keepPrepared(transaction)
     }
-  }
 
   /** A transaction that is sent again replaces what was sent before. */
   private def keepPrepared(transaction: Transaction): Unit =
@@ -280,7 +266,6 @@ final class TransactionAssembler(
 
   /** Removes the prepared transaction that a message commits or rolls back. */
   private def decide(row: UnsafeRow): Option[Transaction] = {
-    betweenTransactions()
     val xid = row.getLong(XID)
     streamed.remove(xid).foreach(handler.drop)
     prepared.remove((xid, row.getString(GID)))
@@ -293,11 +278,13 @@ final class TransactionAssembler(
     handler.begin(transaction)
   }
 
-  /** The transaction of Begin or Begin Prepare is complete. */
-  private def close(): Unit = {
+  /** Ends the transaction of Begin or Begin Prepare, if there is one, and returns it. */
+  private def close(): Transaction = {
+    val ended = begun
     phase = StreamPhase.Between
     begun = null
     current = null
+    ended
   }
 
   /**

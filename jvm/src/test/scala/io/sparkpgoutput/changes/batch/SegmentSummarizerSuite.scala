@@ -2,6 +2,7 @@ package io.sparkpgoutput.changes.batch
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.changes.transactions.CommitList
 import io.sparkpgoutput.changes.{Positioned, StreamMessages}
 import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.Fields
@@ -17,7 +18,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     case SummaryEvent.MessageEvent(position, message) => s"${message(0).toChar}$position"
     case changes: SummaryEvent.ChangesEvent => s"${changes.number} from ${changes.position}"
     case SummaryEvent.TransactionsEvent(commits) =>
-      commits.iterator.map(commit => s"${commit.xid}@${commit.lsn}").mkString(" ")
+      CommitList.read(commits).map(commit => s"${commit.xid}@${commit.lsn}").mkString(" ")
   }
 
   private def plain(xid: Long, lsn: Long, changes: Int = 1): Seq[Array[Byte]] =

@@ -38,7 +38,7 @@ class InitialStateSuite extends AnyFunSuite {
     /** The messages that one micro-batch commits. */
     def batch(messages: (Long, Array[Byte])*): Seq[(Long, Array[Byte])] = {
       val batch = new SourceBatch("s", options, Set.empty, store)
-      val found = batch.begin() ++ messages.iterator.flatMap { case (position, message) =>
+      val found = messages.iterator.flatMap { case (position, message) =>
         batch.message(position, message)
       }
       val all = found.map(row => row.getLong(0) -> row.getAs[Array[Byte]](1)).toList

@@ -1,8 +1,7 @@
 package io.sparkpgoutput.changes.streaming
 
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.Encoders
+import org.apache.spark.sql.catalyst.encoders.encoderFor
 
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -80,32 +79,57 @@ class SourceStateFormatSuite extends AnyFunSuite {
 }
 
 class OldStateSuite extends AnyFunSuite {
-  private val follower = OldState.schema("follower").dataType.asInstanceOf[StructType]
-  private val transaction = follower("begun").dataType.asInstanceOf[StructType]
+  import OldState._
 
-  private def row(schema: StructType, values: (String, Any)*): Row = {
-    val byName = values.toMap
-    new GenericRowWithSchema(schema.fieldNames.map(byName.getOrElse(_, null)), schema)
+  private def openSince(position: Long) =
+    Open(7, position, hasBeginning = true, 0, 0, null, null, 0, 0, Nil, Nil)
+
+  private def state(
+      last: Option[Long] = Some(90),
+      begun: Option[Open] = None,
+      streamed: Seq[Open] = Nil,
+      prepared: Seq[Open] = Nil
+  ) = State(last, 0, Nil, Follower(1, begun, 0, streamed, prepared, Nil, Nil, 0x1600000028L))
+
+  test("the variable has the schema that version 0.1.0 gave it") {
+    val definitions =
+      "ARRAY<STRUCT<oid: BIGINT NOT NULL, position: BIGINT NOT NULL, message: BINARY, " +
+        "inStream: BOOLEAN NOT NULL>>"
+    val transaction =
+      "STRUCT<xid: BIGINT NOT NULL, firstPosition: BIGINT NOT NULL, hasBeginning: BOOLEAN NOT NULL, " +
+        "commitLsn: BIGINT NOT NULL, commitTimestamp: BIGINT NOT NULL, gid: STRING, origin: STRING, " +
+        "changes: BIGINT NOT NULL, nextOrdinal: BIGINT NOT NULL, aborted: ARRAY<BIGINT>, " +
+        s"relations: $definitions>"
+    val follower = s"place: INT NOT NULL, begun: $transaction, streamedXid: BIGINT NOT NULL, " +
+      s"streamed: ARRAY<$transaction>, prepared: ARRAY<$transaction>, " +
+      s"relations: $definitions, types: $definitions, greatestCommit: BIGINT NOT NULL"
+    val schema = Encoders.product[State].schema
+    assert(
+      schema.toDDL == "lastPosition BIGINT,commits BIGINT NOT NULL," +
+        "chunks ARRAY<STRUCT<_1: BIGINT NOT NULL, _2: INT NOT NULL>>," +
+        s"follower STRUCT<$follower>"
+    )
+    // In DDL, each element of an array can be NULL. Those of `aborted`, which three members have, cannot.
+    assert(schema.json.split("\"containsNull\":false", -1).length - 1 == 3)
+    assert(schema.json.split("\"long\",\"containsNull\":false", -1).length - 1 == 3)
   }
 
-  private def openSince(position: Long) = row(transaction, "firstPosition" -> position)
-
-  private def state(last: Any, open: (String, Any)*): Row = {
-    val none = Seq("streamed" -> Nil, "prepared" -> Nil, "greatestCommit" -> 0x1600000028L)
-    row(
-      OldState.schema,
-      "lastPosition" -> last,
-      "follower" -> row(follower, none ++ open: _*)
-    )
+  test("a state variable reads the state as it was written") {
+    val kept = state(begun = Some(openSince(80)), streamed = Seq(openSince(70).copy(gid = "g")))
+      .copy(chunks = Seq(80L -> 1))
+    val encoder = encoderFor(Encoders.product[State]).resolveAndBind()
+    Seq(kept, state(last = None)).foreach { state =>
+      assert(encoder.createDeserializer()(encoder.createSerializer()(state)) == state)
+    }
   }
 
   test("the error names the first message that a new checkpoint needs, and the last commit") {
     val positions = Seq(
-      state(last = 90L) -> 91,
-      state(last = null) -> 0,
-      state(90L, "begun" -> openSince(80)) -> 80,
-      state(90L, "begun" -> openSince(80), "streamed" -> Seq(openSince(70), openSince(60))) -> 60,
-      state(90L, "streamed" -> Seq(openSince(70)), "prepared" -> Seq(openSince(5))) -> 5
+      state() -> 91,
+      state(last = None) -> 0,
+      state(begun = Some(openSince(80))) -> 80,
+      state(begun = Some(openSince(80)), streamed = Seq(openSince(70), openSince(60))) -> 60,
+      state(streamed = Seq(openSince(70)), prepared = Seq(openSince(5))) -> 5
     )
     for ((kept, next) <- positions) {
       val error = OldState.error(kept)
