@@ -68,12 +68,6 @@ sealed abstract class FieldSelection {
     case other                                        => other
   }
 
-  /** The part of an array, if this is the part of one of its elements. */
-  final def ofElement(array: DataType): FieldSelection = array match {
-    case ArrayType(_: StructType, _) => this
-    case _                           => All
-  }
-
   /**
    * Returns the names of the members that are written, as a plan shows them: for example
    * `relation.name` and `new.text[3]`. If all members of a struct are written, only the name of the

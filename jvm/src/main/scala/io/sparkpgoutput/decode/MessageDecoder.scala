@@ -64,8 +64,8 @@ import io.sparkpgoutput.protocol._
 class MessageDecoder(
     encoding: TextEncoding,
     selection: FieldSelection = FieldSelection.All,
-    filter: MessageFilter = MessageFilter.all
-) extends MessageLayouts(encoding, selection, filter) {
+    final override protected val filter: MessageFilter = MessageFilter.all
+) extends MessageLayouts(encoding, selection) {
 
   /**
    * Returns the row of a message. The row of the next message overwrites it. To keep the row, copy
@@ -99,10 +99,20 @@ class MessageDecoder(
     else if (!messageType.inStream || context != StreamContext.UNKNOWN) {
       val withXid = messageType.inStream && context == StreamContext.INSIDE
       read(message, messageType, withXid, inferringContext = false)
-    } else if (messageType.tag == MessageType.Tag.Message) readLogicalMessage(message, messageType)
+    } else inferContext(message, messageType)
+  }
+
+  /** Reads a message without an xid, and with one if that fails. Both readings of a logical message can be valid. */
+  private def inferContext(message: Array[Byte], messageType: MessageType): DecodeFailure = {
+    val without = guess(message, messageType, withXid = false)
+    val lsnWithout = logicalMessageLsn
+    if (without == null && messageType.tag != MessageType.Tag.Message) null
     else {
-      val without = guess(message, messageType, withXid = false)
-      if (without == null) null else orElse(without, guess(message, messageType, withXid = true))
+      val withXid = guess(message, messageType, withXid = true)
+      if (without != null) orElse(without, withXid)
+      // If both readings are valid, the one with the smaller LSN is right.
+      else if (withXid == null && Lsn.isBelow(logicalMessageLsn, lsnWithout)) null
+      else guess(message, messageType, withXid = false)
     }
   }
 
@@ -113,16 +123,6 @@ class MessageDecoder(
   /** If both readings failed, the one that got further says what is wrong. */
   private def orElse(without: DecodeFailure, withXid: DecodeFailure): DecodeFailure =
     if (withXid == null) null else if (withXid.at > without.at) withXid else without
-
-  /** Reads a logical message. If both readings are valid, the one with the smaller LSN is right. */
-  private def readLogicalMessage(message: Array[Byte], messageType: MessageType): DecodeFailure = {
-    val without = guess(message, messageType, withXid = false)
-    val lsnWithout = logicalMessageLsn
-    val withXid = guess(message, messageType, withXid = true)
-    if (without != null) orElse(without, withXid)
-    else if (withXid == null && Lsn.isBelow(logicalMessageLsn, lsnWithout)) null
-    else guess(message, messageType, withXid = false)
-  }
 }
 
 /**

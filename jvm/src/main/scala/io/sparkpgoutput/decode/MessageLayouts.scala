@@ -11,11 +11,8 @@ import MessageType.Tag
  * The messages, in the order of the PostgreSQL documentation, chapter "Logical Replication Message
  * Formats", field after field.
  */
-abstract class MessageLayouts(
-    encoding: TextEncoding,
-    selection: FieldSelection,
-    filter: MessageFilter
-) extends TupleDecoder(encoding, selection, filter) {
+abstract class MessageLayouts(encoding: TextEncoding, selection: FieldSelection)
+    extends TupleDecoder(encoding, selection) {
   private var withXid = false
 
   /** The LSN of the logical message that was read last. */
@@ -150,10 +147,8 @@ abstract class MessageLayouts(
       row.putBoolean(members.slot(head, RelationColumnSchema.KEY), in.flags(1, RELATION) == 1)
       string(head, members.slot(head, RelationColumnSchema.NAME), RELATION, "name")
       row.putLong(members.slot(head, RelationColumnSchema.TYPE_ID), in.uint32(RELATION, "type_id"))
-      row.putInt(
-        members.slot(head, RelationColumnSchema.TYPE_MODIFIER),
-        in.int32(RELATION, "type_modifier")
-      )
+      val modifier = in.int32(RELATION, "type_modifier")
+      row.putInt(members.slot(head, RelationColumnSchema.TYPE_MODIFIER), modifier)
       row.closeNested(array, row.elementSlot(array, columns, i), head)
       i += 1
     }
@@ -265,11 +260,11 @@ abstract class MessageLayouts(
 }
 
 /** Reads, checks and writes to the row the fields that messages are made of. */
-abstract class FieldDecoder(
-    encoding: TextEncoding,
-    selection: FieldSelection,
-    filter: MessageFilter
-) {
+abstract class FieldDecoder(encoding: TextEncoding, selection: FieldSelection) {
+
+  /** Says which messages give a row. */
+  protected def filter: MessageFilter
+
   private val isUtf8 = encoding.isUtf8
 
   final protected val struct = new StructLayout(schema, selection)
@@ -352,12 +347,10 @@ abstract class FieldDecoder(
     if (isUtf8) {
       val end = row.write(position, head, slot, in.message, from, size)
       if (textIsCopied || TextEncoding.isValidUtf8(in.message, from, size)) end else -1
-    } else convertedText(position, head, slot, from, size)
-
-  private def convertedText(position: Int, head: Int, slot: Int, from: Int, size: Int): Int = {
-    val utf8 = encoding.toUtf8(in.message, from, size)
-    if (utf8 == null) -1 else row.write(position, head, slot, utf8, 0, utf8.length)
-  }
+    } else {
+      val utf8 = encoding.toUtf8(in.message, from, size)
+      if (utf8 == null) -1 else row.write(position, head, slot, utf8, 0, utf8.length)
+    }
 
   final protected def notInEncoding(field: Int, part: String): Unit =
     in.fail(field, part, s"the text is not valid $encoding")

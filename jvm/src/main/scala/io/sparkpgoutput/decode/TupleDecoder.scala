@@ -10,11 +10,8 @@ import TupleSchema.{BINARY, KINDS, TEXT}
 /**
  * The tuples of row changes: TupleData in the PostgreSQL documentation, `logicalrep_write_tuple`.
  */
-abstract class TupleDecoder(
-    encoding: TextEncoding,
-    selection: FieldSelection,
-    filter: MessageFilter
-) extends FieldDecoder(encoding, selection, filter) {
+abstract class TupleDecoder(encoding: TextEncoding, selection: FieldSelection)
+    extends FieldDecoder(encoding, selection) {
   import TupleDecoder._
 
   private val firstCells = new Array[Int](MessageSchema.schema.length)

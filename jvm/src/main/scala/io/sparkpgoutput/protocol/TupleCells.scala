@@ -36,15 +36,12 @@ final class DecodedTuple extends TupleCells {
    */
   def start(tuple: InternalRow): Unit = {
     kinds = if (tuple.isNullAt(TupleSchema.KINDS)) null else tuple.getUTF8String(TupleSchema.KINDS)
-    text = array(tuple, TupleSchema.TEXT)
-    binary = array(tuple, TupleSchema.BINARY)
+    text = if (tuple.isNullAt(TupleSchema.TEXT)) null else tuple.getArray(TupleSchema.TEXT)
+    binary = if (tuple.isNullAt(TupleSchema.BINARY)) null else tuple.getArray(TupleSchema.BINARY)
     if (kinds == null || !isWhole(text) || !isWhole(binary)) {
       throw new PgOutputException("PGOUTPUT_SCHEMA_MISMATCH.TUPLE_LENGTHS")
     }
   }
-
-  private def array(tuple: InternalRow, member: Int): ArrayData =
-    if (tuple.isNullAt(member)) null else tuple.getArray(member)
 
   private def isWhole(cells: ArrayData) = cells == null || cells.numElements() == kinds.numBytes
 
@@ -52,11 +49,9 @@ final class DecodedTuple extends TupleCells {
 
   override def goTo(column: Int): Int = {
     val kind = kinds.getByte(column).toInt
-    if (kind == 't')
-      setText(if (hasValue(text, column)) text.getUTF8String(column) else other(column))
-    else if (kind == 'b') {
-      setBytes(if (hasValue(binary, column)) binary.getBinary(column) else other(column))
-    } else if (kind != 'n' && kind != 'u') other(column)
+    if (kind == 't' && hasValue(text, column)) setText(text.getUTF8String(column))
+    else if (kind == 'b' && hasValue(binary, column)) setBytes(binary.getBinary(column))
+    else if (kind != 'n' && kind != 'u') other(column)
     kind
   }
 

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.rows
 
 import java.nio.charset.StandardCharsets
+import java.util.HexFormat
 
 import scala.collection.immutable.ArraySeq
 import scala.collection.mutable
@@ -13,7 +14,7 @@ import org.apache.spark.sql.types.StructField
 
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{DecodedTuple, EncodedTuple, TupleCells}
-import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, TextBuffer, ValueWriter}
+import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, ValueWriter}
 
 /**
  * Reads tuples as rows. Each tuple comes with the types of its columns. Tuples with the same types
@@ -173,10 +174,8 @@ final class CellReader(
         val size = math.min(cells.to - cells.from, 4 * ShownSize + 4)
         new String(cells.bytes, cells.from, size, StandardCharsets.UTF_8)
       } else {
-        val shown = new TextBuffer
-        shown.add("\\x")
-        shown.hex(cells.bytes, cells.from, math.min(cells.to, cells.from + ShownSize))
-        shown.toString
+        val to = math.min(cells.to, cells.from + ShownSize)
+        "\\x" + HexFormat.of.formatHex(cells.bytes, cells.from, to)
       }
     val isCut = text.codePointCount(0, text.length) > ShownSize
     if (isCut) s"'${text.substring(0, text.offsetByCodePoints(0, ShownSize))}…'"

@@ -124,8 +124,6 @@ case class DecodeError(data: Expression, inStream: Expression, encoding: TextEnc
   }
 
   override def prettyName: String = "pgoutput_error"
-  override protected def call(show: Expression => String): String =
-    arguments.map(show).mkString(s"$prettyName(", ", ", ")")
 
   override protected def withNewChildrenInternal(
       data: Expression,

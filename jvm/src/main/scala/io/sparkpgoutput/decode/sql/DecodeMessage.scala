@@ -53,10 +53,8 @@ case class DecodeMessage(
   override def prettyName: String =
     if (options.failFast) "pgoutput_decode" else "try_pgoutput_decode"
 
-  override protected def call(show: Expression => String): String = {
-    val encoding = Option.when(!isUtf8)(s"encoding ${options.encoding}")
-    (arguments.map(show) ++ encoding).mkString(s"$prettyName(", ", ", ")")
-  }
+  override protected def arguments(show: Expression => String): Seq[String] =
+    super.arguments(show) ++ Option.when(!isUtf8)(s"encoding ${options.encoding}")
 
   /** For example `pgoutput_decode(data#1)[type, new.text] of INSERT, UPDATE`. */
   override def toString: String = {
@@ -95,8 +93,8 @@ abstract class MessageEvaluator
   final override def right: Expression = inStream
   final override def inputTypes: Seq[DataType] = Seq(BinaryType, BooleanType)
 
-  /** The arguments as the user wrote them. */
-  final protected def arguments: Seq[Expression] = data +: givenRight.toSeq
+  override protected def arguments(show: Expression => String): Seq[String] =
+    (data +: givenRight.toSeq).map(show)
 
   final override def eval(row: InternalRow): Any = {
     val message = data.eval(row)
@@ -138,8 +136,8 @@ abstract class ReaderExpression[Reader <: AnyRef](readerClass: Class[Reader])
   /** The expression in generated code that calls the reader. The first argument is not NULL there. */
   protected def genCall(reader: String, left: ExprCode, right: ExprCode): String
 
-  /** The call of the SQL function that this evaluates. */
-  protected def call(show: Expression => String): String
+  /** The arguments of the SQL function that this evaluates, as the user wrote them. */
+  protected def arguments(show: Expression => String): Seq[String]
 
   final override def nullable: Boolean = true
 
@@ -151,6 +149,9 @@ abstract class ReaderExpression[Reader <: AnyRef](readerClass: Class[Reader])
 
   final override def sql: String = call(_.sql)
   override def toString: String = call(_.toString)
+
+  private def call(show: Expression => String) =
+    arguments(show).mkString(s"$prettyName(", ", ", ")")
 
   /** The second argument; None if the user left it out. */
   final protected def givenRight: Option[Expression] = Some(right).filter {

@@ -6,12 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types.{BinaryType, DataType, StructType}
 
-import io.sparkpgoutput.decode.sql.{
-  DecodeMessage,
-  MessageEvaluator,
-  MessageFunction,
-  ReaderExpression
-}
+import io.sparkpgoutput.decode.sql._
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.options.DecodeOptions
 import io.sparkpgoutput.protocol.{EncodedTuple, MessageSchema}
@@ -77,10 +72,8 @@ case class ReadTuple(tuple: Expression, typeIds: Expression, rowSchema: RowSchem
   override def toString: String =
     super.toString + (if (rowType == rowSchema.schema) "" else columnNames)
 
-  override protected def call(show: Expression => String): String = {
-    val arguments = show(tuple) +: rowSchema.schema.toDDL +: givenRight.map(show).toSeq
-    arguments.mkString(s"$prettyName(", ", ", ")")
-  }
+  override protected def arguments(show: Expression => String): Seq[String] =
+    show(tuple) +: rowSchema.schema.toDDL +: givenRight.map(show).toSeq
 
   override protected def withNewChildrenInternal(
       tuple: Expression,
@@ -119,9 +112,9 @@ case class DecodeTuple(
     }
   }
 
-  override protected def call(show: Expression => String): String = {
+  override protected def arguments(show: Expression => String): Seq[String] = {
     val decode = DecodeMessage(data, inStream, options)
-    s"$prettyName(${show(decode)}.${MessageSchema.schema(field).name})"
+    Seq(s"${show(decode)}.${MessageSchema.schema(field).name}")
   }
 
   /** For example `pgoutput_row(pgoutput_decode(data#1).new)[id, amount]`. */

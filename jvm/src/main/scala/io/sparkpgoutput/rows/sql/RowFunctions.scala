@@ -85,13 +85,9 @@ object RowFunctions {
     val ids = bigints(call, call.argument(2, ArrayType(LongType)))
     val options = call.options(3, list)
     val zone = DateTimeUtils.getZoneId(SQLConf.get.sessionLocalTimeZone)
-    val rowSchema = RowSchema(
-      columns,
-      columns.indices,
-      options.conversionIn(zone),
-      options.types,
-      options.failFast
-    )
+    val conversion = options.conversionIn(zone)
+    val rowSchema =
+      RowSchema(columns, columns.indices, conversion, options.types, options.failFast)
     for {
       constant <- ConstantArgument.value(ids)
       oids = rowSchema.oids(constant.asInstanceOf[ArrayData])
