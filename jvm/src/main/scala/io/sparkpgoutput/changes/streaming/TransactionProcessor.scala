@@ -296,9 +296,14 @@ object InitialState {
   /** Returns the messages that give a table or a type another definition. The rows are in order. */
   private[streaming] def changesOf(rows: Iterator[Row], encoding: TextEncoding): Iterator[Row] = {
     val decoder = new ControlMessageDecoder(encoding)
-    val known = mutable.HashMap.empty[Any, KnownRelations]
+    var source = Option.empty[Any]
+    var known = new KnownRelations
     rows.filter { row =>
-      known.getOrElseUpdate(row.get(Source), new KnownRelations).addIfNew(definition(decoder, row))
+      if (!source.contains(row.get(Source))) {
+        source = Some(row.get(Source))
+        known = new KnownRelations
+      }
+      known.addIfNew(definition(decoder, row))
     }
   }
 
