@@ -16,7 +16,7 @@ abstract class ArrayElements {
   /** The number of dimensions. An empty array has 0. */
   var dimensions = 0
 
-  /** The number of elements of each dimension. */
+  /** The number of elements of each dimension. That of the first dimension is 0 in an empty array. */
   val sizes: Array[Int] = new Array[Int](MostDimensions)
 
   /** The index of the first element of each dimension. It is 1 in a text that does not begin with bounds. */
@@ -74,7 +74,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
     // The whole text is read once to find the dimensions and their sizes.
     dimensions = depthOfFirst()
     Arrays.fill(sizes, -1)
-    if (dimensions > 0) measure(0)
+    if (dimensions > 0) measure(0) else sizes(0) = 0
     if (at != end) throw malformed
     if (bounds > 0) checkBounds(bounds)
     at = elements
@@ -238,6 +238,7 @@ final class BinaryArrayElements(typeName: String, element: Long) extends ArrayEl
 
   private def readSizes(): Unit = {
     left = if (dimensions == 0) 0 else 1
+    sizes(0) = 0
     var dimension = 0
     while (dimension < dimensions) {
       sizes(dimension) = reader.int32()

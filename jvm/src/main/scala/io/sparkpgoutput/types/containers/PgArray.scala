@@ -83,7 +83,7 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
       if (isOfKey && elements.hasOtherBounds) throw otherBounds
       if (out.writer ne parent) prepare(out.writer)
       val start = parent.cursor
-      if (elements.dimensions == 0) writers(0).initialize(0) else writeDimension(0, elements)
+      writeDimension(0, elements)
       parent.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
     }
 
@@ -131,9 +131,7 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
   final private class ArrayVariant(leaf: VariantValue) extends ArrayElementsConversion {
     override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
       val builder = new VariantBuilder(false)
-      try
-        if (elements.dimensions > 0) appendDimension(0, elements, builder)
-        else builder.finishWritingArray(builder.getWritePos, new ArrayList[Integer])
+      try appendDimension(0, elements, builder)
       catch { case _: VariantSizeLimitException => throw VariantValue.tooLarge }
       out.write(VariantValue.of(builder))
     }
@@ -166,11 +164,8 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
       elements.start(bytes, from, to)
-      if (elements.dimensions == 0) out.add("{}")
-      else {
-        if (elements.hasOtherBounds) printBounds(out)
-        printDimension(0, out)
-      }
+      if (elements.hasOtherBounds) printBounds(out)
+      printDimension(0, out)
     }
 
     private def printBounds(out: TextBuffer): Unit = {
