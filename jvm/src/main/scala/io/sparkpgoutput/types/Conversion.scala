@@ -1,7 +1,7 @@
 package io.sparkpgoutput.types
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeRowWriter, UnsafeWriter}
+import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.types._
 import org.apache.spark.types.variant.{Variant, VariantBuilder, VariantSizeLimitException}
 import org.apache.spark.unsafe.types.VariantVal
@@ -115,6 +115,34 @@ object VariantValue {
 final class ValueWriter(val writer: UnsafeWriter, dataType: DataType, var ordinal: Int) {
   private val size = ValueWriter.elementSize(dataType)
 
+  // The writers of a value's parts are made when a value has parts for the first time.
+  private lazy val array = new UnsafeArrayWriter(writer, ValueWriter.elementSize(elementType))
+  private lazy val element = new ValueWriter(array, elementType, 0)
+  private lazy val row = new UnsafeRowWriter(writer, struct.length)
+  private lazy val members = ValueWriter.all(row, struct)
+
+  private def struct = dataType.asInstanceOf[StructType]
+  private def elementType = dataType match {
+    case ArrayType(element, _) => element
+    case _                     => StringType // a map's keys and values are arrays of strings
+  }
+
+  /** Begins an array of so many elements at the cursor. The result writes one element after another. */
+  def openArray(size: Int): ValueWriter = {
+    array.initialize(size)
+    element.ordinal = 0
+    element
+  }
+
+  /** Begins a struct at the cursor. The results write its members. */
+  def openStruct(): Array[ValueWriter] = {
+    row.resetRowWriter()
+    members
+  }
+
+  /** Ends the array, map or struct that begins at a place of the cursor. */
+  def close(start: Int): Unit = writer.setOffsetAndSizeFromPreviousCursor(ordinal, start)
+
   def write(value: Boolean): Unit = writer.write(ordinal, value)
   def write(value: VariantVal): Unit = writer.write(ordinal, value)
 
@@ -161,6 +189,6 @@ object ValueWriter {
     }
 
   /** The size of an element in the fixed part of an array (`UnsafeArrayData`), in bytes. */
-  def elementSize(dataType: DataType): Int =
+  private def elementSize(dataType: DataType): Int =
     if (UnsafeRow.isFixedLength(dataType)) dataType.defaultSize else 8
 }

@@ -2,7 +2,6 @@ package io.sparkpgoutput.types.containers
 
 import java.util.ArrayList
 
-import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeWriter}
 import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
 import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 
@@ -23,19 +22,19 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
       // The elements of any array in PostgreSQL can be NULL.
-      case array: ArrayType if innermost(array).containsNull =>
+      case array: ArrayType if nested(array).head.containsNull =>
         element
-          .to(innermost(array).elementType, options)
+          .to(nested(array).head.elementType, options)
           .map(new ArrayConversion(array, _, options.isOfKey))
       case VariantType if element.isKnown =>
         Some(new ArrayVariant(element.variantValue(options)))
       case _ => None
     }
 
-  /** Returns the innermost of nested arrays. */
-  private def innermost(array: ArrayType): ArrayType = array.elementType match {
-    case nested: ArrayType => innermost(nested)
-    case _                 => array
+  /** Returns an array and the arrays that are nested in it, the innermost first. */
+  private def nested(array: ArrayType): List[ArrayType] = array.elementType match {
+    case inner: ArrayType => nested(inner) :+ array
+    case _                => List(array)
   }
 
   override def printer(options: ConversionOptions): Printer =
@@ -68,58 +67,33 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
   final private class ArrayConversion(target: ArrayType, leaf: Conversion, isOfKey: Boolean)
       extends ArrayElementsConversion {
 
-    /** The element types of the nested arrays, from the outermost to the innermost. */
-    private val elementTypes: Array[DataType] = List.unfold[DataType, DataType](target) {
-      case array: ArrayType => Some((array.elementType, array.elementType))
-      case _                => None
-    }.toArray
-    private val depth = elementTypes.length
-    private val writers = new Array[UnsafeArrayWriter](depth)
-    private var slot: ValueWriter = _
-    private var parent: UnsafeWriter = _
+    private val depth = nested(target).length
 
     override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
       if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
       if (isOfKey && elements.hasOtherBounds) throw otherBounds
-      if (out.writer ne parent) prepare(out.writer)
-      val start = parent.cursor
-      writeDimension(0, elements)
-      parent.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
+      writeDimension(0, elements, out)
     }
 
-    private def prepare(parent: UnsafeWriter): Unit = {
-      this.parent = parent
-      elementTypes.indices.foreach { dimension =>
-        writers(dimension) =
-          new UnsafeArrayWriter(parent, ValueWriter.elementSize(elementTypes(dimension)))
-      }
-      slot = new ValueWriter(writers(depth - 1), elementTypes(depth - 1), 0)
-    }
-
-    private def writeDimension(dimension: Int, elements: ArrayElements): Unit = {
-      val writer = writers(dimension)
+    private def writeDimension(dimension: Int, elements: ArrayElements, out: ValueWriter): Unit = {
+      val start = out.writer.cursor
       val size = elements.sizes(dimension)
-      writer.initialize(size)
-      var index = 0
-      while (index < size) {
-        if (dimension == depth - 1) {
-          slot.ordinal = index
-          if (elements.next()) elements.convert(leaf, slot) else slot.setNull()
-        } else {
-          val start = writer.cursor
-          writeDimension(dimension + 1, elements)
-          writer.setOffsetAndSizeFromPreviousCursor(index, start)
-        }
-        index += 1
+      val slot = out.openArray(size)
+      while (slot.ordinal < size) {
+        if (dimension + 1 < elements.dimensions) writeDimension(dimension + 1, elements, slot)
+        else if (elements.next()) elements.convert(leaf, slot)
+        else slot.setNull()
+        slot.ordinal += 1
       }
+      out.close(start)
     }
 
     private def otherBounds =
       new InvalidValue("is a part of a key and does not begin with the index 1", "use STRING")
 
     private def otherDepth(elements: ArrayElements) = {
-      val fitting =
-        (1 to elements.dimensions).foldLeft(elementTypes(depth - 1))((inner, _) => ArrayType(inner))
+      val leaf = nested(target).head.elementType
+      val fitting = (1 to elements.dimensions).foldLeft(leaf)((inner, _) => ArrayType(inner))
       new InvalidValue(
         s"has ${elements.dimensions} dimensions, ${target.sql} takes $depth",
         s"use ${fitting.sql}"

@@ -2,7 +2,6 @@ package io.sparkpgoutput.types.containers
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeRowWriter, UnsafeWriter}
 import org.apache.spark.sql.types.{DataType, StructType}
 
 import io.sparkpgoutput.types._
@@ -64,11 +63,11 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
     private val reader = new BinaryReader(name)
     private val binaryFields = new Array[Conversion](struct.length)
     private val binaryOids = new Array[Long](struct.length)
-    private val slots = new StructWriter(struct)
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
       if (from >= to || bytes(from) != '(') throw malformed
-      slots.open(out)
+      val start = out.writer.cursor
+      val slots = out.openStruct()
       var at = from
       var ordinal = 0
       if (struct.isEmpty) at += 1
@@ -82,14 +81,15 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
         } while (bytes(at) == ',')
       if (ordinal < struct.length) throw otherLength(ordinal.toString)
       if (at != to - 1 || bytes(at) != ')') throw malformed
-      slots.close(out)
+      out.close(start)
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
       reader.start(bytes, from, to)
       val fields = reader.count(8)
       if (fields != struct.length) throw otherLength(fields.toString)
-      slots.open(out)
+      val start = out.writer.cursor
+      val slots = out.openStruct()
       var ordinal = 0
       while (ordinal < fields) {
         val oid = reader.uint32()
@@ -99,7 +99,7 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
         ordinal += 1
       }
       reader.finish()
-      slots.close(out)
+      out.close(start)
     }
 
     private def binaryField(ordinal: Int, oid: Long): Conversion = {
@@ -122,29 +122,6 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
     private def otherLength(fields: String) =
       new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}", "use STRING")
   }
-}
-
-/** Writes a struct that is a member of a row or an element of an array. */
-final class StructWriter(struct: StructType) {
-  private var parent: UnsafeWriter = _
-  private var row: UnsafeRowWriter = _
-  private var slots: Array[ValueWriter] = _
-  private var start = 0
-
-  /** Begins a struct. Write each of its members, then call `close`. */
-  def open(out: ValueWriter): Unit = {
-    if (out.writer ne parent) {
-      parent = out.writer
-      row = new UnsafeRowWriter(parent, struct.length)
-      slots = ValueWriter.all(row, struct)
-    }
-    start = parent.cursor
-    row.resetRowWriter()
-  }
-
-  def apply(ordinal: Int): ValueWriter = slots(ordinal)
-
-  def close(out: ValueWriter): Unit = parent.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
 }
 
 /**

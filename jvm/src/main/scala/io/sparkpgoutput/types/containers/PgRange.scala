@@ -22,7 +22,7 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
         for {
           lower <- subtype.to(struct(Lower).dataType, options)
           upper <- subtype.to(struct(Upper).dataType, options)
-        } yield new RangeConversion(struct, lower, upper)
+        } yield new RangeConversion(lower, upper)
       case _ => None
     }
 
@@ -50,56 +50,62 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
     }
   }
 
-  final private class RangeConversion(struct: StructType, lower: Conversion, upper: Conversion)
-      extends Conversion {
+  final private class RangeConversion(lower: Conversion, upper: Conversion) extends Conversion {
     private val bound = new TextField(name, "])")
     private val reader = new BinaryReader(name)
-    private val slots = new StructWriter(struct)
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      slots.open(out)
-      if (Ascii.equal(bytes, from, to, "empty")) writeEmpty()
+      val start = out.writer.cursor
+      val slots = out.openStruct()
+      if (Ascii.equal(bytes, from, to, "empty")) writeEmpty(slots)
       else {
         if (to - from < 3 || bytes(from) != '[' && bytes(from) != '(') throw malformed
-        val comma = readBound(bytes, from + 1, to, lower, Lower)
+        val comma = readBound(bytes, from + 1, to, lower, slots(Lower))
         if (bytes(comma) != ',') throw malformed
         slots(LowerInclusive).write(bytes(from) == '[' && !bound.isMissing)
-        val last = readBound(bytes, comma + 1, to, upper, Upper)
+        val last = readBound(bytes, comma + 1, to, upper, slots(Upper))
         if (bytes(last) == ',' || last != to - 1) throw malformed
         slots(UpperInclusive).write(bytes(last) == ']' && !bound.isMissing)
         slots(Empty).write(false)
       }
-      slots.close(out)
+      out.close(start)
     }
 
-    private def readBound(text: Array[Byte], at: Int, end: Int, to: Conversion, slot: Int): Int = {
+    private def readBound(
+        text: Array[Byte],
+        at: Int,
+        end: Int,
+        to: Conversion,
+        slot: ValueWriter
+    ): Int = {
       val next = bound.read(text, at, end)
-      if (bound.isMissing) slots(slot).setNull()
-      else to.fromText(bound.bytes, bound.from, bound.to, slots(slot))
+      if (bound.isMissing) slot.setNull()
+      else to.fromText(bound.bytes, bound.from, bound.to, slot)
       next
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
       reader.start(bytes, from, to)
-      slots.open(out)
+      val start = out.writer.cursor
+      val slots = out.openStruct()
       val flags = readFlags(reader)
-      readBound(flags, NoLowerFlag, lower, Lower)
-      readBound(flags, NoUpperFlag, upper, Upper)
+      readBound(flags, NoLowerFlag, lower, slots(Lower))
+      readBound(flags, NoUpperFlag, upper, slots(Upper))
       slots(LowerInclusive).write((flags & LowerInclusiveFlag) != 0)
       slots(UpperInclusive).write((flags & UpperInclusiveFlag) != 0)
       slots(Empty).write((flags & EmptyFlag) != 0)
       reader.finish()
-      slots.close(out)
+      out.close(start)
     }
 
-    private def readBound(flags: Int, missing: Int, to: Conversion, slot: Int): Unit =
-      if ((flags & missing) != 0) slots(slot).setNull()
+    private def readBound(flags: Int, missing: Int, to: Conversion, slot: ValueWriter): Unit =
+      if ((flags & missing) != 0) slot.setNull()
       else {
         val at = reader.take(reader.int32())
-        to.fromBinary(reader.bytes, at, reader.position, slots(slot))
+        to.fromBinary(reader.bytes, at, reader.position, slot)
       }
 
-    private def writeEmpty(): Unit = {
+    private def writeEmpty(slots: Array[ValueWriter]): Unit = {
       slots(Lower).setNull()
       slots(Upper).setNull()
       slots(LowerInclusive).write(false)

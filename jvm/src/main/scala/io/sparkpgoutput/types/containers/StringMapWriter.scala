@@ -2,7 +2,6 @@ package io.sparkpgoutput.types.containers
 
 import java.util.{Arrays, HashSet}
 
-import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeWriter}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -13,9 +12,6 @@ import io.sparkpgoutput.types.{TextBuffer, ValueWriter}
  * the array of keys in bytes, the array of keys, the array of values. A value can be NULL.
  */
 final class StringMapWriter {
-  private var writer: UnsafeWriter = null
-  private var array: UnsafeArrayWriter = null
-
   val keys = new StringList
   val values = new StringList
 
@@ -31,27 +27,24 @@ final class StringMapWriter {
   }
 
   def write(out: ValueWriter): Unit = {
-    if (out.writer ne writer) {
-      writer = out.writer
-      array = new UnsafeArrayWriter(writer, 8)
-    }
+    val writer = out.writer
     val start = writer.cursor
     writer.grow(8)
     writer.increaseCursor(8)
-    write(keys)
+    write(keys, out)
     // The address is computed again, because the buffer can be another one now.
     Platform.putLong(writer.getBuffer, start.toLong, writer.cursor.toLong - start - 8)
-    write(values)
-    writer.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
+    write(values, out)
+    out.close(start)
   }
 
-  private def write(strings: StringList): Unit = {
-    array.initialize(strings.size)
-    var index = 0
-    while (index < strings.size) {
-      if (strings.isNull(index)) array.setNull8Bytes(index)
-      else array.write(index, strings.text.bytes, strings.from(index), strings.length(index))
-      index += 1
+  private def write(strings: StringList, out: ValueWriter): Unit = {
+    val slot = out.openArray(strings.size)
+    while (slot.ordinal < strings.size) {
+      val index = slot.ordinal
+      if (strings.isNull(index)) slot.setNull()
+      else slot.write(strings.text.bytes, strings.from(index), strings.length(index))
+      slot.ordinal += 1
     }
   }
 
