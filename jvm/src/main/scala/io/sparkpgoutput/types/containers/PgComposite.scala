@@ -75,8 +75,7 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
         do {
           if (ordinal == struct.length) throw otherLength(s"more than $ordinal")
           at = field.read(bytes, at + 1, to)
-          if (field.isMissing) slots(ordinal).setNull()
-          else textFields(ordinal).fromText(field.bytes, field.from, field.to, slots(ordinal))
+          field.write(textFields(ordinal), slots(ordinal))
           ordinal += 1
         } while (bytes(at) == ',')
       if (ordinal < struct.length) throw otherLength(ordinal.toString)
@@ -150,6 +149,10 @@ final class TextField(typeName: String, endings: String) {
     if (last < 0 || last >= end || !isEnding(text(last))) throw malformed
     last
   }
+
+  /** Writes the field that was read last by way of a conversion; NULL if it is missing. */
+  def write(conversion: Conversion, out: ValueWriter): Unit =
+    if (isMissing) out.setNull() else conversion.fromText(bytes, from, to, out)
 
   private def unquoted(text: Array[Byte], at: Int, end: Int): Int = {
     to = at

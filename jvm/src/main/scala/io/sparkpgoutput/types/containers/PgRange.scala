@@ -60,28 +60,17 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
       if (Ascii.equal(bytes, from, to, "empty")) writeEmpty(slots)
       else {
         if (to - from < 3 || bytes(from) != '[' && bytes(from) != '(') throw malformed
-        val comma = readBound(bytes, from + 1, to, lower, slots(Lower))
+        val comma = bound.read(bytes, from + 1, to)
+        bound.write(lower, slots(Lower))
         if (bytes(comma) != ',') throw malformed
         slots(LowerInclusive).write(bytes(from) == '[' && !bound.isMissing)
-        val last = readBound(bytes, comma + 1, to, upper, slots(Upper))
+        val last = bound.read(bytes, comma + 1, to)
+        bound.write(upper, slots(Upper))
         if (bytes(last) == ',' || last != to - 1) throw malformed
         slots(UpperInclusive).write(bytes(last) == ']' && !bound.isMissing)
         slots(Empty).write(false)
       }
       out.close(start)
-    }
-
-    private def readBound(
-        text: Array[Byte],
-        at: Int,
-        end: Int,
-        to: Conversion,
-        slot: ValueWriter
-    ): Int = {
-      val next = bound.read(text, at, end)
-      if (bound.isMissing) slot.setNull()
-      else to.fromText(bound.bytes, bound.from, bound.to, slot)
-      next
     }
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
