@@ -18,12 +18,11 @@ object Ascii {
 
   private def lowerCase(byte: Byte): Int = if (byte >= 'A' && byte <= 'Z') byte + 32 else byte.toInt
 
-  /** Returns whether PostgreSQL takes a byte as white space (`scanner_isspace`, with the vertical tab). */
-  def isSpace(byte: Byte): Boolean = byte == ' ' || byte >= 9 && byte <= 13
+  /** What PostgreSQL takes as white space (`scanner_isspace`, with the vertical tab). */
+  final val Spaces = " \t\n\u000b\f\r"
 
-  /** Returns for each byte whether it is white space or one of these characters. */
-  def spaceOr(characters: String): Array[Boolean] =
-    Array.tabulate(256)(byte => isSpace(byte.toByte) || characters.indexOf(byte) >= 0)
+  /** Returns for each byte whether it is one of these characters. */
+  def set(characters: String): Array[Boolean] = Array.tabulate(256)(characters.indexOf(_) >= 0)
 
   /** Returns the value of a hexadecimal digit, or -1 for another byte. */
   def hexDigit(byte: Int): Int = hexDigits(byte & 0xff).toInt

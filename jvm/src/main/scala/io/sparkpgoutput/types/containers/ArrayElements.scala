@@ -8,7 +8,7 @@ import io.sparkpgoutput.types.numbers.PgInteger
 /**
  * Reads the elements of an array, one after the other. An instance reads one array after another.
  */
-abstract class ArrayElements {
+abstract class ArrayElements(typeName: String) {
 
   /** `MAXDIM` */
   final protected val MostDimensions = 6
@@ -29,11 +29,6 @@ abstract class ArrayElements {
     dimension < dimensions
   }
 
-  /** The current element is in the bytes from `from` up to `to`. */
-  var bytes: Array[Byte] = Array.emptyByteArray
-  var from = 0
-  var to = 0
-
   /** Starts to read an array and finds its dimensions. An array never has more elements than bytes. */
   def start(bytes: Array[Byte], from: Int, to: Int): Unit
 
@@ -45,6 +40,8 @@ abstract class ArrayElements {
 
   /** Reads the current element. */
   def convert(conversion: Conversion, out: ValueWriter): Unit
+
+  final protected def malformed: InvalidValue = InvalidValue.malformed(typeName)
 }
 
 /**
@@ -53,14 +50,13 @@ abstract class ArrayElements {
  *
  * @see `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
  */
-final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayElements {
-  private val unescaped = new TextBuffer
+final class TextArrayElements(typeName: String, delimiter: Char)
+    extends ArrayElements(typeName) {
+  private val part =
+    new TextPart(typeName, s"$delimiter}", special = s"{${Ascii.Spaces}", doubled = false)
   private var text: Array[Byte] = Array.emptyByteArray
   private var at = 0
   private var end = 0
-
-  /** Whether the last quoted element has a backslash. */
-  private var escaped = false
 
   /** The index of the last element of each dimension, if the text begins with bounds. */
   private val upperBounds = new Array[Int](MostDimensions)
@@ -82,62 +78,12 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
 
   override def next(): Boolean = {
     while (text(at) == '{' || text(at) == '}' || text(at) == delimiter) at += 1
-    if (text(at) == '"') quoted()
-    else {
-      bytes = text
-      from = at
-      at = endOfUnquoted()
-      to = at
-      !Ascii.isNull(text, from, to)
-    }
+    at = part.read(text, at, end)
+    !part.isNull
   }
 
   override def convert(conversion: Conversion, out: ValueWriter): Unit =
-    conversion.fromText(bytes, from, to, out)
-
-  /** Reads a quoted element. A backslash makes the next character an ordinary one. */
-  private def quoted(): Boolean = {
-    bytes = text
-    from = at + 1
-    at = endOfQuoted()
-    to = at - 1
-    if (escaped) {
-      unescaped.clear()
-      unescaped.unquoted(text, from - 1, end, doubled = false)
-      bytes = unescaped.bytes
-      from = 0
-      to = unescaped.size
-    }
-    true
-  }
-
-  /** Returns the position after the quoted element that begins here. */
-  private def endOfQuoted(): Int = {
-    var index = at + 1
-    escaped = false
-    while (index < end && text(index) != '"') {
-      if (text(index) == '\\') { escaped = true; index += 1 }
-      index += 1
-    }
-    if (index >= end) throw malformed
-    index + 1
-  }
-
-  private def endOfUnquoted(): Int = {
-    var index = at
-    while (index < end && !ends(text(index))) {
-      if (needsQuotes(text(index))) throw malformed
-      index += 1
-    }
-    if (index == at || index == end) throw malformed
-    index
-  }
-
-  private def ends(byte: Byte) = byte == delimiter || byte == '}'
-
-  /** White space needs quotes, because around an element it is not a part of it. */
-  private def needsQuotes(byte: Byte) =
-    byte == '"' || byte == '\\' || byte == '{' || Ascii.isSpace(byte)
+    part.write(conversion, out)
 
   /** Reads bounds such as `[0:2][-1:1]=` and returns the number of dimensions that have bounds. */
   private def readBounds(): Int = {
@@ -192,7 +138,10 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
     do {
       if (count > 0) at += 1 // the delimiter
       if (dimension + 1 < dimensions) measure(dimension + 1)
-      else at = if (at < end && text(at) == '"') endOfQuoted() else endOfUnquoted()
+      else {
+        at = part.find(text, at, end)
+        if (part.isMissing) throw malformed
+      }
       count += 1
     } while (at < end && text(at) == delimiter)
     expect('}')
@@ -204,8 +153,6 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
     if (at >= end || text(at) != character) throw malformed
     at += 1
   }
-
-  private def malformed = InvalidValue.malformed(typeName)
 }
 
 /**
@@ -216,15 +163,18 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
  * @param element the oid of the element type, or 0 if it is not known
  * @see `array_send`
  */
-final class BinaryArrayElements(typeName: String, element: Long) extends ArrayElements {
+final class BinaryArrayElements(typeName: String, element: Long)
+    extends ArrayElements(typeName) {
   private val reader = new BinaryReader(typeName)
 
   /** The number of elements that are still to be read. */
   private var left = 0L
 
+  /** The current element begins here and ends at the reader's position. */
+  private var from = 0
+
   override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
     reader.start(bytes, from, to)
-    this.bytes = bytes
     dimensions = reader.int32()
     if (dimensions < 0 || dimensions > MostDimensions) throw malformed
     val hasNulls = reader.int32()
@@ -254,14 +204,15 @@ final class BinaryArrayElements(typeName: String, element: Long) extends ArrayEl
 
   override def next(): Boolean = {
     from = reader.part()
-    to = reader.position
     left -= 1
     if (left == 0) reader.finish()
     from != -1
   }
 
   override def convert(conversion: Conversion, out: ValueWriter): Unit =
-    conversion.fromBinary(bytes, from, to, out)
+    conversion.fromBinary(reader.bytes, from, reader.position, out)
 
-  private def malformed = InvalidValue.malformed(typeName)
+  /** Prints the current element. */
+  def print(printer: Printer, out: TextBuffer): Unit =
+    printer.print(reader.bytes, from, reader.position, out)
 }

@@ -134,7 +134,7 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
     private val elements = new BinaryArrayElements(name, elementOid)
     private val text = new TextBuffer
     private val delimiter = element.delimiter
-    private val special = Ascii.spaceOr(s"\"\\{}$delimiter")
+    private val special = Ascii.set(s"\"\\{}$delimiter${Ascii.Spaces}")
 
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
       elements.start(bytes, from, to)
@@ -166,7 +166,7 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
     private def printElement(out: TextBuffer): Unit = {
       text.clear()
-      leaf.print(elements.bytes, elements.from, elements.to, text)
+      elements.print(leaf, text)
       if (Ascii.isNull(text.bytes, 0, text.size)) out.quoted(text.bytes, 0, text.size, '"', '\\')
       else out.quotedIfNeeded(text, special, escape = '\\')
     }

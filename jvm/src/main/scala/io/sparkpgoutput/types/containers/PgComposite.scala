@@ -28,7 +28,7 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
   override def printer(options: ConversionOptions): Printer = {
     val printers = mutable.LongMap.empty[Printer]
     val text = new TextBuffer
-    val special = Ascii.spaceOr("\"\\(),")
+    val special = Ascii.set("\"\\()," + Ascii.Spaces)
 
     def newPrinter(oid: Long): Printer = {
       val pgType = types.partByOid(oid)
@@ -59,7 +59,7 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
       textFields: Array[Conversion],
       options: ConversionOptions
   ) extends Conversion {
-    private val field = new TextField(name, ")")
+    private val field = new TextPart(name, endings = ",)", special = "(", doubled = true)
     private val reader = new BinaryReader(name)
     private val binaryFields = new Array[Conversion](struct.length)
     private val binaryOids = new Array[Long](struct.length)
@@ -121,60 +121,4 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
     private def otherLength(fields: String) =
       new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}", "use STRING")
   }
-}
-
-/**
- * Reads a field of a composite or a bound of a range from text. It ends before a comma or the end of
- * the value. A field with special characters is quoted, and a quote in it is doubled or follows a
- * backslash.
- *
- * @param endings the characters that end the value
- * @see `record_out`, `range_deparse`
- */
-final class TextField(typeName: String, endings: String) {
-  private val unescaped = new TextBuffer
-
-  /** Whether the field is empty and not quoted: it is NULL, or there is no bound. */
-  var isMissing = false
-  var bytes: Array[Byte] = Array.emptyByteArray
-  var from = 0
-  var to = 0
-
-  /** Reads the field at a position and returns the position of the character that ends it. */
-  def read(text: Array[Byte], at: Int, end: Int): Int = {
-    bytes = text
-    from = at
-    val last =
-      if (at < end && text(at) == '"') quoted(text, at, end) else unquoted(text, at, end)
-    if (last < 0 || last >= end || !isEnding(text(last))) throw malformed
-    last
-  }
-
-  /** Writes the field that was read last by way of a conversion; NULL if it is missing. */
-  def write(conversion: Conversion, out: ValueWriter): Unit =
-    if (isMissing) out.setNull() else conversion.fromText(bytes, from, to, out)
-
-  private def unquoted(text: Array[Byte], at: Int, end: Int): Int = {
-    to = at
-    while (to < end && !isEnding(text(to))) {
-      if (text(to) == '"' || text(to) == '\\' || text(to) == '(') throw malformed
-      to += 1
-    }
-    isMissing = to == at
-    to
-  }
-
-  private def quoted(text: Array[Byte], at: Int, end: Int): Int = {
-    isMissing = false
-    unescaped.clear()
-    val last = unescaped.unquoted(text, at, end, doubled = true)
-    bytes = unescaped.bytes
-    from = 0
-    to = unescaped.size
-    last
-  }
-
-  private def isEnding(byte: Byte) = byte == ',' || endings.indexOf(byte.toInt) >= 0
-
-  private def malformed = InvalidValue.malformed(typeName)
 }

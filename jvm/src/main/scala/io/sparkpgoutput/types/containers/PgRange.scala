@@ -29,7 +29,7 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
   override def printer(options: ConversionOptions): Printer = {
     val bound = subtype.printer(options)
     val text = new TextBuffer
-    val special = Ascii.spaceOr("\"\\()[],")
+    val special = Ascii.set("\"\\()[]," + Ascii.Spaces)
 
     def printBound(reader: BinaryReader, out: TextBuffer): Unit = {
       text.clear()
@@ -51,7 +51,7 @@ final class PgRange(name: String, subtype: PgType) extends PgType(name) {
   }
 
   final private class RangeConversion(lower: Conversion, upper: Conversion) extends Conversion {
-    private val bound = new TextField(name, "])")
+    private val bound = new TextPart(name, endings = ",])", special = "(", doubled = true)
     private val reader = new BinaryReader(name)
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
