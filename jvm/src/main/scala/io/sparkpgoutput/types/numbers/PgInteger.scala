@@ -57,11 +57,8 @@ object PgInteger {
       value = value * 10 - digit
       at += 1
     }
-    if (negative) value
-    else {
-      if (value == Long.MinValue) throw tooGreat
-      -value
-    }
+    if (value == Long.MinValue && !negative) throw tooGreat
+    if (negative) value else -value
   }
 
   private def tooGreat = new InvalidValue("has more than 64 bits", "use DECIMAL(20,0) or STRING")
