@@ -44,9 +44,8 @@ object PowersOfTen {
    * Returns whether a number without a sign has at most `digits` digits. 0 has no digit.
    */
   def hasDigits(number: Long, digits: Int): Boolean =
-    if (digits > Greatest) true
-    else if (digits <= 0) number == 0
-    else java.lang.Long.compareUnsigned(number, powers(digits)) < 0
+    digits > Greatest ||
+      java.lang.Long.compareUnsigned(number, powers(math.max(digits, 0))) < 0
 
   /** Returns the number of digits of a number without a sign. 0 has no digit. */
   def digits(number: Long): Int = {
