@@ -36,8 +36,8 @@ object PgMoney extends PgType("money") {
         } else if (byte == '-' || byte == '(' || isMinusSign(bytes, at, to)) negative = true
         at += 1
       }
-      val fits = if (negative) java.lang.Long.compareUnsigned(magnitude, Long.MinValue) <= 0
-      else magnitude >= 0
+      // More than 2^63 becomes positive with the sign, and from 2^63 on is negative without it.
+      val fits = if (negative) -magnitude <= 0 else magnitude >= 0
       if (!digits || !fits) throw malformed
       number.set(negative, magnitude, -scale)
     }
