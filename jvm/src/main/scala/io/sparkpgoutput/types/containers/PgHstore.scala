@@ -16,10 +16,7 @@ object PgHstore extends PgType("hstore") {
   override protected def variantType: DataType = StringType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    target match {
-      case MapType(StringType, StringType, true) => Some(new HstoreConversion(options.encoding))
-      case _                                     => None
-    }
+    Option.when(sparkType(-1) == target)(new HstoreConversion(options.encoding))
 
   override def printer(options: ConversionOptions): Printer = {
     val conversion = new HstoreConversion(options.encoding)
