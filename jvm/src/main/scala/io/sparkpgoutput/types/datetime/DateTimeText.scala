@@ -199,12 +199,9 @@ abstract class DateTimeCursor(typeName: String, setting: String, style: String) 
     else {
       at += 1
       val from = at
-      val value = digits(1, 6).toInt
-      value * fractionUnits(at - from)
+      val value = digits(1, 6)
+      (value * PowersOfTen(6 - (at - from))).toInt
     }
-
-  /** The microseconds in the last digit of a fraction of so many digits. */
-  private val fractionUnits = Array(1000000, 100000, 10000, 1000, 100, 10, 1)
 
   /** Reads the number in the next digits: at least `least` and at most `most` of them. */
   protected def digits(least: Int, most: Int): Long = {
