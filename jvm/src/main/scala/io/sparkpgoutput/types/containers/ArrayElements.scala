@@ -122,8 +122,7 @@ final class TextArrayElements(typeName: String, delimiter: Char)
   private def depthOfFirst(): Int = {
     var depth = 0
     while (at + depth < end && text(at + depth) == '{') depth += 1
-    if (depth == 0 || at + depth >= end) throw malformed
-    if (depth > MostDimensions) throw malformed
+    if (depth == 0 || depth > MostDimensions || at + depth >= end) throw malformed
     if (text(at + depth) == '}') {
       if (depth > 1) throw malformed
       at += 2
