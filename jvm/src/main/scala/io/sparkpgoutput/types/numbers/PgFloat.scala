@@ -16,25 +16,23 @@ final class PgFloat private (name: String, default: DataType) extends PgType(nam
   override def sparkType(modifier: Int): DataType = default
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    Option.when(target == default || target == DoubleType)(new FloatConversion)
+    Option.when(target == default || target == DoubleType)(new Conversion {
+      private val decimal = new DecimalText(name)
+      private val number = new DecimalNumber
 
-  final private class FloatConversion extends Conversion {
-    private val decimal = new DecimalText(name)
-    private val number = new DecimalNumber
+      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+        decimal.read(bytes, from, to, number)
+        val value = format.nearest(number, bytes, from, to)
+        if (value.isInfinite && number.finite) throw malformed
+        out.write(value)
+      }
 
-    override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      decimal.read(bytes, from, to, number)
-      val value = format.nearest(number, bytes, from, to)
-      if (value.isInfinite && number.finite) throw malformed
-      out.write(value)
-    }
-
-    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-      val value = format.fromBits(readBits(bytes, from, to))
-      // A server has several NaNs: infinity - infinity has other bits than 'NaN'.
-      out.write(if (value.isNaN) Double.NaN else value)
-    }
-  }
+      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+        val value = format.fromBits(readBits(bytes, from, to))
+        // A server has several NaNs: infinity - infinity has other bits than 'NaN'.
+        out.write(if (value.isNaN) Double.NaN else value)
+      }
+    })
 
   override def printer(options: ConversionOptions): Printer =
     (bytes, from, to, out) => ShortestDecimal.print(format, readBits(bytes, from, to), out)
