@@ -28,7 +28,7 @@ final class DecimalNumber {
 
   private var following = 0
 
-  def set(negative: Boolean, significand: Long, exponent: Int): Unit = {
+  def set(negative: Boolean, significand: Long, exponent: Int): DecimalNumber = {
     finite = true
     this.negative = negative
     this.significand = significand
@@ -36,6 +36,7 @@ final class DecimalNumber {
     more = 0
     tail = 0
     following = 0
+    this
   }
 
   def setSpecial(value: Double): Unit = {
@@ -107,15 +108,20 @@ final class DecimalNumber {
     }
 }
 
-/** Reads the values of a type as decimal numbers, and prints binary ones with all their digits. */
+/**
+ * Reads the values of a type as decimal numbers, and prints binary ones with all their digits. Each number
+ * overwrites the last one.
+ */
 abstract class DecimalReader extends Printer {
-  def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit
-  def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit
+  def fromText(bytes: Array[Byte], from: Int, to: Int): DecimalNumber
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): DecimalNumber
 }
 
 /**
  * Reads the text of numbers, as `numeric_out`, `float4out` and `float8out` print them: a sign,
  * digits with a point, an exponent; or NaN, Infinity and -Infinity.
+ *
+ * An instance reads one number after another.
  */
 final class DecimalText(typeName: String) {
 
@@ -126,9 +132,12 @@ final class DecimalText(typeName: String) {
   final private val RoomForOne = 1000000000000000000L
   final private val RoomForEight = 100000000000L
 
+  /** The number that was read last. */
+  val number: DecimalNumber = new DecimalNumber
+
   private def isLess(a: Long, b: Long): Boolean = java.lang.Long.compareUnsigned(a, b) < 0
 
-  def read(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+  def read(bytes: Array[Byte], from: Int, to: Int): DecimalNumber = {
     val negative = from < to && bytes(from) == '-'
     val start = if (negative) from + 1 else from
     var significand = 0L
@@ -150,11 +159,12 @@ final class DecimalText(typeName: String) {
       } else going = false
     }
     number.set(negative, significand, if (point < 0) 0 else point + 1 - at)
-    if (at - start == (if (point < 0) 0 else 1)) readSpecial(bytes, from, to, number)
-    else if (at < to) readRest(bytes, at, to, point >= 0, number)
+    if (at - start == (if (point < 0) 0 else 1)) readSpecial(bytes, from, to)
+    else if (at < to) readRest(bytes, at, to, point >= 0)
+    number
   }
 
-  private def readSpecial(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
+  private def readSpecial(bytes: Array[Byte], from: Int, to: Int): Unit =
     number.setSpecial(
       if (Ascii.equal(bytes, from, to, "NaN")) Double.NaN
       else if (Ascii.equal(bytes, from, to, "Infinity")) Double.PositiveInfinity
@@ -163,13 +173,7 @@ final class DecimalText(typeName: String) {
     )
 
   /** Reads the digits that follow a full significand, and the exponent. */
-  private def readRest(
-      bytes: Array[Byte],
-      from: Int,
-      to: Int,
-      afterPoint: Boolean,
-      number: DecimalNumber
-  ): Unit = {
+  private def readRest(bytes: Array[Byte], from: Int, to: Int, afterPoint: Boolean): Unit = {
     var fraction = afterPoint
     var integerDigits = 0
     var exponent = 0

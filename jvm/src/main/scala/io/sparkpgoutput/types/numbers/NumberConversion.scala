@@ -86,27 +86,21 @@ abstract class LongReader {
 
 /** Reads decimal numbers that are whole and have at most 64 bits. */
 final class IntegralReader(reader: DecimalReader) extends LongReader {
-  private val number = new DecimalNumber
+  override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
+    whole(reader.fromText(bytes, from, to))
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int): Long = {
-    reader.fromText(bytes, from, to, number)
-    whole()
-  }
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long =
+    whole(reader.fromBinary(bytes, from, to))
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = {
-    reader.fromBinary(bytes, from, to, number)
-    whole()
-  }
-
-  private def whole(): Long = {
-    if (!number.finite || !number.fits(PowersOfTen.Greatest, scale = 0)) throw refused
+  private def whole(number: DecimalNumber): Long = {
+    if (!number.finite || !number.fits(PowersOfTen.Greatest, scale = 0)) throw refused(number)
     val value = number.unscaled(scale = 0)
     val overflows = value != 0 && value < 0 != number.negative
-    if (overflows) throw refused
+    if (overflows) throw refused(number)
     value
   }
 
-  private def refused: InvalidValue =
+  private def refused(number: DecimalNumber): InvalidValue =
     if (!number.finite) DecimalConversion.notFinite
     else if (number.fractionDigits > 0) {
       val remedy = DecimalConversion.remedy(number.integerDigits, number.fractionDigits)
@@ -123,26 +117,21 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType) extend
   private val precision = target.precision
   private val scale = target.scale
   private val isLong = precision <= Decimal.MAX_LONG_DIGITS
-  private val number = new DecimalNumber
   private val wide = new UInt128
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.fromText(bytes, from, to, number)
-    write(out)
-  }
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    write(reader.fromText(bytes, from, to), out)
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.fromBinary(bytes, from, to, number)
-    write(out)
-  }
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    write(reader.fromBinary(bytes, from, to), out)
 
-  private def write(out: ValueWriter): Unit = {
+  private def write(number: DecimalNumber, out: ValueWriter): Unit = {
     if (!number.finite) throw DecimalConversion.notFinite
-    if (!number.fits(precision, scale)) throw refused
-    if (isLong) out.write(number.unscaled(scale)) else writeWide(out)
+    if (!number.fits(precision, scale)) throw refused(number)
+    if (isLong) out.write(number.unscaled(scale)) else writeWide(number, out)
   }
 
-  private def writeWide(out: ValueWriter): Unit = {
+  private def writeWide(number: DecimalNumber, out: ValueWriter): Unit = {
     wide.set(number.significand)
     wide.multiplyByTen(number.more)
     wide.add(number.tail)
@@ -157,7 +146,7 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType) extend
     out.write(decimal, precision, scale)
   }
 
-  private def refused: InvalidValue = {
+  private def refused(number: DecimalNumber): InvalidValue = {
     val integerDigits = math.max(0, number.integerDigits)
     val fractionDigits = number.fractionDigits
     new InvalidValue(
@@ -189,23 +178,22 @@ object DecimalConversion {
 final class DoubleConversion(reader: DecimalReader, target: DataType) extends Conversion {
   private val isFloat = target == FloatType
   private val format = if (isFloat) IeeeFormat.Binary32 else IeeeFormat.Binary64
-  private val number = new DecimalNumber
   private val text = new TextBuffer
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.fromText(bytes, from, to, number)
-    write(format.nearest(number, bytes, from, to), out)
+    val number = reader.fromText(bytes, from, to)
+    write(format.nearest(number, bytes, from, to), number.finite, out)
   }
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    reader.fromBinary(bytes, from, to, number)
+    val number = reader.fromBinary(bytes, from, to)
     text.clear()
     if (!format.isDecided(number)) reader.print(bytes, from, to, text)
-    write(format.nearest(number, text.bytes, 0, text.size), out)
+    write(format.nearest(number, text.bytes, 0, text.size), number.finite, out)
   }
 
-  private def write(value: Double, out: ValueWriter): Unit = {
-    if (value.isInfinite && number.finite) {
+  private def write(value: Double, finite: Boolean, out: ValueWriter): Unit = {
+    if (value.isInfinite && finite) {
       val remedy = if (isFloat) "use DOUBLE or STRING" else "use STRING"
       throw new InvalidValue(s"is out of range for ${target.sql}", remedy)
     }

@@ -18,10 +18,9 @@ final class PgFloat private (name: String, default: DataType) extends PgType(nam
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == default || target == DoubleType)(new Conversion {
       private val decimal = new DecimalText(name)
-      private val number = new DecimalNumber
 
       override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-        decimal.read(bytes, from, to, number)
+        val number = decimal.read(bytes, from, to)
         val value = format.nearest(number, bytes, from, to)
         if (value.isInfinite && number.finite) throw malformed
         out.write(value)

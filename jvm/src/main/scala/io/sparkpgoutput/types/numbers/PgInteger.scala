@@ -71,23 +71,24 @@ object PgXid8 extends PgType("xid8") {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
       // Unlike a numeric, a whole number becomes one of these only if it keeps its value.
-      case FloatType | DoubleType => NumberConversion.of(new IntegralReader(Xid8Reader), target)
-      case _                      => NumberConversion.of(Xid8Reader, target)
+      case FloatType | DoubleType => NumberConversion.of(new IntegralReader(new Xid8Reader), target)
+      case _                      => NumberConversion.of(new Xid8Reader, target)
     }
 
-  override def printer(options: ConversionOptions): Printer = Xid8Reader
+  override def printer(options: ConversionOptions): Printer = new Xid8Reader
 
-  private object Xid8Reader extends DecimalReader {
+  final private class Xid8Reader extends DecimalReader {
     private val decimal = new DecimalText(name)
 
-    override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): DecimalNumber = {
       if (from == to || bytes(from) < '0') throw malformed
-      decimal.read(bytes, from, to, number)
+      val number = decimal.read(bytes, from, to)
       if (!number.finite || number.integerDigits > 20 || number.fractionDigits > 0) throw malformed
+      number
     }
 
-    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
-      number.set(negative = false, int64(bytes, from, to), 0)
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): DecimalNumber =
+      decimal.number.set(negative = false, int64(bytes, from, to), 0)
 
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
       val value = int64(bytes, from, to)

@@ -22,7 +22,9 @@ object PgMoney extends PgType("money") {
   override def printer(options: ConversionOptions): Printer = new MoneyReader(options.moneyScale)
 
   final private class MoneyReader(scale: Int) extends DecimalReader {
-    override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+    private val number = new DecimalNumber
+
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): DecimalNumber = {
       var magnitude = 0L
       var digits = false
       var negative = false
@@ -47,7 +49,7 @@ object PgMoney extends PgType("money") {
       bytes(at) == 0xe2.toByte && to - at >= 3 && bytes(at + 1) == 0x88.toByte &&
         bytes(at + 2) == 0x92.toByte
 
-    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): DecimalNumber = {
       val value = int64(bytes, from, to)
       // The magnitude of the least number has 64 bits, without a sign.
       number.set(value < 0, if (value < 0) -value else value, -scale)

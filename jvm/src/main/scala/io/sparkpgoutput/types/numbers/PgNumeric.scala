@@ -36,23 +36,22 @@ object PgNumeric extends PgType("numeric") {
     }
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    NumberConversion.of(NumericBinary, target)
+    NumberConversion.of(new NumericReader, target)
 
-  override def printer(options: ConversionOptions): Printer = NumericBinary
+  override def printer(options: ConversionOptions): Printer = new NumericReader
 
   override def variantValue(options: ConversionOptions): VariantValue =
     new NumericVariant(new StringConversion(printer(options)))
 }
 
 /**
- * Reads the binary values of numeric: int16 number of digits in base 10000, int16 weight of the
+ * Reads numerics. A binary value is int16 number of digits in base 10000, int16 weight of the
  * first digit (its power of 10000), uint16 sign, uint16 number of printed digits after the point,
  * int16 each digit. A server does not send zeros at either end.
  *
  * @see `numeric_send`
  */
-object NumericBinary extends DecimalReader {
-  final private val Name = "numeric"
+final class NumericReader extends DecimalReader {
   final private val Negative = 0x4000
   final private val NaN = 0xc000
   final private val Infinity = 0xd000
@@ -63,12 +62,13 @@ object NumericBinary extends DecimalReader {
   /** A number with so many decimal digits has room for one more digit in base 10000. */
   final private val Room = PowersOfTen.Greatest - 4
 
-  private val decimal = new DecimalText(Name)
+  private val decimal = new DecimalText(PgNumeric.name)
+  private val number = decimal.number
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
-    decimal.read(bytes, from, to, number)
+  override def fromText(bytes: Array[Byte], from: Int, to: Int): DecimalNumber =
+    decimal.read(bytes, from, to)
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int): DecimalNumber = {
     val digits = checkHeader(bytes, from, to)
     val weight = BigEndian.int16(bytes, from + 2).toInt
     var significand = 0L
@@ -86,18 +86,13 @@ object NumericBinary extends DecimalReader {
       case NegativeInfinity => number.setSpecial(Double.NegativeInfinity)
       case _                => throw malformed
     }
-    if (index < digits) readRest(bytes, from, index, digits, number)
-    else if (number.finite) dropUnprinted(scale(bytes, from), number)
+    if (index < digits) readRest(bytes, from, index, digits)
+    else if (number.finite) dropUnprinted(scale(bytes, from))
+    number
   }
 
   /** Reads the digits that follow a full significand. */
-  private def readRest(
-      bytes: Array[Byte],
-      from: Int,
-      first: Int,
-      digits: Int,
-      number: DecimalNumber
-  ): Unit = {
+  private def readRest(bytes: Array[Byte], from: Int, first: Int, digits: Int): Unit = {
     var index = first
     while (index < digits) {
       val four = digit(bytes, from, index)
@@ -111,7 +106,7 @@ object NumericBinary extends DecimalReader {
   }
 
   /** Drops the zeros that fill the last digit in base 10000. */
-  private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
+  private def dropUnprinted(scale: Int): Unit = {
     val unprinted = -number.exponent - scale
     if (unprinted > 0 && number.significand != 0 && !number.dropZeros(unprinted)) throw malformed
   }
@@ -178,7 +173,7 @@ object NumericBinary extends DecimalReader {
     digits
   }
 
-  private def malformed = InvalidValue.malformed(Name)
+  private def malformed = InvalidValue.malformed(PgNumeric.name)
 }
 
 /**
