@@ -31,14 +31,29 @@ object PgInterval extends PgType("interval") {
 /**
  * An interval as PostgreSQL has it: separate months, days and microseconds, each with its own sign.
  *
+ * Its text is what servers print with IntervalStyle postgres: `1 year -2 mons +3 days
+ * 04:05:06.789`. The text of other styles is refused, unless that is only a time, which means the
+ * same in all styles.
+ *
  * An instance holds one value after another.
+ *
+ * @see `EncodeInterval` of PostgreSQL's `datetime.c`
  */
-final class Interval {
+final class Interval extends DateTimeCursor(PgInterval.name, "IntervalStyle", "postgres") {
+  final private val Year = 0
+  final private val Month = 1
+  final private val Day = 2
+  final private val Time = 3
+  private val unitNames = Array("year", "mon", "day")
+  final private val MostHours = Long.MaxValue / MICROS_PER_HOUR
   private val reader = new BinaryReader(PgInterval.name)
 
   var months = 0L
   var days = 0L
   var micros = 0L
+
+  /** The unit that was read last. Each unit must be smaller than the previous one. */
+  private var last = -1
 
   /** An [[InfiniteValue]], or 0. All parts of an infinite interval are at their limit. */
   def infinite: Long =
@@ -46,19 +61,80 @@ final class Interval {
     else if (months == Int.MinValue && days == Int.MinValue && micros == InfiniteValue.Begin) micros
     else 0
 
-  def setInfinite(value: Long): Unit = {
-    months = if (value == InfiniteValue.End) Int.MaxValue.toLong else Int.MinValue.toLong
-    days = months
-    micros = value
-  }
-
   /** Reads the binary value: int64 microseconds, int32 days, int32 months (`interval_send`). */
-  def read(bytes: Array[Byte], from: Int, to: Int): Unit = {
+  def readBinary(bytes: Array[Byte], from: Int, to: Int): Unit = {
     reader.start(bytes, from, to)
     micros = reader.int64()
     days = reader.int32().toLong
     months = reader.int32().toLong
     reader.finish()
+  }
+
+  def readText(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    start(bytes, from, to)
+    micros = InfiniteValue.parse(bytes, from, to)
+    months = if (micros == 0) 0L else if (micros > 0) Int.MaxValue.toLong else Int.MinValue.toLong
+    days = months
+    if (micros == 0) {
+      last = -1
+      part()
+      while (at < end) {
+        skip(' ')
+        part()
+      }
+      // A Long holds more than the sum of all parts, so only the sums need a check.
+      if (months != months.toInt || days != days.toInt) throw malformed
+    }
+  }
+
+  /** `-2 mons` or `04:05:06` */
+  private def part(): Unit = {
+    val negative = isAt('-')
+    if (negative || isAt('+')) at += 1
+    val from = at
+    val count = digits(1, 10) // no more than the number of any unit can have
+    if (isAt(':') && at - from > 1) time(negative, count)
+    else {
+      skip(' ')
+      val signed = if (negative) -count else count
+      next(unit()) match {
+        case Year  => months += signed * MONTHS_PER_YEAR
+        case Month => months += signed
+        case Day   => days += signed
+      }
+    }
+  }
+
+  private def next(unit: Int): Int = {
+    if (unit <= last) throw malformed
+    last = unit
+    unit
+  }
+
+  /** The rest of `04:05:06.789` */
+  private def time(negative: Boolean, hours: Long): Unit = {
+    next(Time)
+    skip(':')
+    val minutes = sixty()
+    skip(':')
+    val seconds = sixty()
+    val rest = minutes * MICROS_PER_MINUTE + seconds * MICROS_PER_SECOND + fraction()
+    if (hours > MostHours) throw malformed
+    // The sum is computed as a negative number, because the least number has no positive counterpart.
+    val value = -hours * MICROS_PER_HOUR - rest
+    if (value > 0 || value == Long.MinValue && !negative) throw malformed
+    micros = if (negative) value else -value
+  }
+
+  /** `year`, `mons` and the like. */
+  private def unit(): Int = {
+    val from = at
+    while (at < end && bytes(at) != ' ') at += 1
+    val to = if (at > from && bytes(at - 1) == 's') at - 1 else at
+    var unit = 0
+    while (unit < unitNames.length && !Ascii.equal(bytes, from, to, unitNames(unit))) unit += 1
+    if (unit == unitNames.length) throw malformed
+    unit
   }
 }
 
@@ -77,7 +153,6 @@ final class IntervalConversion(target: DataType, infinity: InfinityMode) extends
   final private val MostDays = Long.MaxValue / MICROS_PER_DAY + 1
 
   private val interval = new Interval
-  private val text = new IntervalText(interval)
 
   /** Spark's value has months. If not, it has microseconds. */
   private val hasMonths = target.isInstanceOf[YearMonthIntervalType]
@@ -91,12 +166,12 @@ final class IntervalConversion(target: DataType, infinity: InfinityMode) extends
   }
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    text.read(bytes, from, to)
+    interval.readText(bytes, from, to)
     write(out)
   }
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    interval.read(bytes, from, to)
+    interval.readBinary(bytes, from, to)
     write(out)
   }
 
@@ -141,98 +216,6 @@ final class IntervalConversion(target: DataType, infinity: InfinityMode) extends
 }
 
 /**
- * Reads intervals as servers print them with IntervalStyle postgres: `1 year -2 mons +3 days
- * 04:05:06.789`, where each part has its own sign. It refuses the text of other styles, unless that
- * is only a time, which means the same in all styles.
- *
- * @param interval holds the interval that was read last
- * @see `EncodeInterval` of PostgreSQL's `datetime.c`
- */
-final class IntervalText(interval: Interval)
-    extends DateTimeCursor(PgInterval.name, "IntervalStyle", "postgres") {
-  final private val Year = 0
-  final private val Month = 1
-  final private val Day = 2
-  final private val Time = 3
-  private val unitNames = Array("year", "mon", "day")
-  final private val MostHours = Long.MaxValue / MICROS_PER_HOUR
-
-  /** The unit that was read last. Each unit must be smaller than the previous one. */
-  private var last = -1
-
-  def read(bytes: Array[Byte], from: Int, to: Int): Unit = {
-    start(bytes, from, to)
-    val infinite = InfiniteValue.parse(bytes, from, to)
-    if (infinite != 0) interval.setInfinite(infinite)
-    else {
-      interval.months = 0
-      interval.days = 0
-      interval.micros = 0
-      last = -1
-      part()
-      while (at < end) {
-        skip(' ')
-        part()
-      }
-      // A Long holds more than the sum of all parts, so only the sums need a check.
-      if (interval.months != interval.months.toInt || interval.days != interval.days.toInt) {
-        throw malformed
-      }
-    }
-  }
-
-  /** `-2 mons` or `04:05:06` */
-  private def part(): Unit = {
-    val negative = isAt('-')
-    if (negative || isAt('+')) at += 1
-    val from = at
-    val count = digits(1, 10) // no more than the number of any unit can have
-    if (isAt(':') && at - from > 1) time(negative, count)
-    else {
-      skip(' ')
-      val signed = if (negative) -count else count
-      next(unit()) match {
-        case Year  => interval.months += signed * MONTHS_PER_YEAR
-        case Month => interval.months += signed
-        case Day   => interval.days += signed
-      }
-    }
-  }
-
-  private def next(unit: Int): Int = {
-    if (unit <= last) throw malformed
-    last = unit
-    unit
-  }
-
-  /** The rest of `04:05:06.789` */
-  private def time(negative: Boolean, hours: Long): Unit = {
-    next(Time)
-    skip(':')
-    val minutes = sixty()
-    skip(':')
-    val seconds = sixty()
-    val rest = minutes * MICROS_PER_MINUTE + seconds * MICROS_PER_SECOND + fraction()
-    if (hours > MostHours) throw malformed
-    // The sum is computed as a negative number, because the least number has no positive counterpart.
-    val value = -hours * MICROS_PER_HOUR - rest
-    if (value > 0 || value == Long.MinValue && !negative) throw malformed
-    interval.micros = if (negative) value else -value
-  }
-
-  /** `year`, `mons` and the like. */
-  private def unit(): Int = {
-    val from = at
-    while (at < end && bytes(at) != ' ') at += 1
-    val to = if (at > from && bytes(at - 1) == 's') at - 1 else at
-    var unit = 0
-    while (unit < unitNames.length && !Ascii.equal(bytes, from, to, unitNames(unit))) unit += 1
-    if (unit == unitNames.length) throw malformed
-    unit
-  }
-}
-
-/**
  * Prints binary intervals as with IntervalStyle postgres: `1 year -2 mons +3 days 04:05:06.789`.
  *
  * @see `EncodeInterval`, `AddPostgresIntPart` of PostgreSQL's `datetime.c`
@@ -244,7 +227,7 @@ final class IntervalPrinter extends Printer {
   private var afterNegative = false
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-    interval.read(bytes, from, to)
+    interval.readBinary(bytes, from, to)
     if (!InfiniteValue.print(interval.infinite, out)) {
       val start = out.size
       afterNegative = false

@@ -88,8 +88,8 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     rows.filter(row => row.typeName == "interval" && row.isAsPrinted).foreach { row =>
       val (byText, byBinary) = (new Interval, new Interval)
       val bytes = row.text.getBytes
-      new IntervalText(byText).read(bytes, 0, bytes.length)
-      byBinary.read(row.binary, 0, row.binary.length)
+      byText.readText(bytes, 0, bytes.length)
+      byBinary.readBinary(row.binary, 0, row.binary.length)
       val parts = Seq(byText, byBinary).map(value => (value.months, value.days, value.micros))
       assert(parts.distinct.size == 1, row)
     }
