@@ -16,36 +16,31 @@ object NumberConversion {
   }
 
   def of(reader: LongReader, target: DataType): Option[Conversion] =
-    Option(target match {
-      case ByteType | ShortType | IntegerType | LongType =>
-        new LongConversion(reader) {
-          private val greatest = -1L >>> 65 - 8 * target.defaultSize
+    Option(writer(target)).map(new LongConversion(reader, _))
 
-          override def write(value: Long, out: ValueWriter): Unit = {
-            if (value > greatest || value < -greatest - 1) throw outOfRange(value, target)
-            out.write(value)
-          }
-        }
-      case FloatType | DoubleType =>
-        new LongConversion(reader) {
-          private val bits = if (target == FloatType) BitsOfFloat else BitsOfDouble
-
-          override def write(value: Long, out: ValueWriter): Unit = {
-            if (!isExact(value, bits)) throw inexact(value, target)
-            out.write(value.toDouble)
-          }
-        }
-      case decimal: DecimalType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            val number = Decimal(value)
-            val fits = number.changePrecision(decimal.precision, decimal.scale)
-            if (!fits) throw outOfRange(value, target)
-            out.write(number, decimal.precision, decimal.scale)
-          }
-        }
-      case _ => null
-    })
+  /** Writes whole numbers as a Spark type; null if it is not a number. */
+  private def writer(target: DataType): LongWriter = target match {
+    case ByteType | ShortType | IntegerType | LongType =>
+      val greatest = -1L >>> 65 - 8 * target.defaultSize
+      (value, out) => {
+        if (value > greatest || value < -greatest - 1) throw outOfRange(value, target)
+        out.write(value)
+      }
+    case FloatType | DoubleType =>
+      val bits = if (target == FloatType) BitsOfFloat else BitsOfDouble
+      (value, out) => {
+        if (!isExact(value, bits)) throw inexact(value, target)
+        out.write(value.toDouble)
+      }
+    case decimal: DecimalType =>
+      (value, out) => {
+        val number = Decimal(value)
+        val fits = number.changePrecision(decimal.precision, decimal.scale)
+        if (!fits) throw outOfRange(value, target)
+        out.write(number, decimal.precision, decimal.scale)
+      }
+    case _ => null
+  }
 
   final private val BitsOfFloat = 24
   final private val BitsOfDouble = 53
@@ -68,14 +63,17 @@ object NumberConversion {
 }
 
 /** Reads whole numbers and writes them as one Spark type. */
-abstract class LongConversion(reader: LongReader) extends Conversion {
+final class LongConversion(reader: LongReader, writer: LongWriter) extends Conversion {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    writer.write(reader.fromText(bytes, from, to), out)
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    writer.write(reader.fromBinary(bytes, from, to), out)
+}
+
+/** Writes whole numbers as one Spark type. */
+trait LongWriter {
   def write(value: Long, out: ValueWriter): Unit
-
-  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    write(reader.fromText(bytes, from, to), out)
-
-  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    write(reader.fromBinary(bytes, from, to), out)
 }
 
 /** Reads values that are whole numbers of at most 64 bits. */
