@@ -65,8 +65,11 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
 
   /** `1997-12-17`, of a text that may end with ` BC`. */
   private def date(): Long = {
-    val beforeChrist = endsBeforeChrist()
-    val year = this.year()
+    val beforeChrist = end - at > 3 && Ascii.equal(bytes, end - 3, end, " BC")
+    if (beforeChrist) end -= 3
+    // A year has at least four digits, and not more than a date can have. There is no year 0.
+    val year = digits(4, 7).toInt
+    if (year == 0) throw malformed
     require(6)
     if (bytes(at) != '-' || bytes(at + 3) != '-') throw malformed
     val month = twoDigits(at + 1)
@@ -92,19 +95,6 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
 
   private def lastDay(year: Int, month: Int): Int =
     Month.of(month).length(Year.isLeap(year.toLong))
-
-  private def endsBeforeChrist(): Boolean = {
-    val ends = end - at > 3 && Ascii.equal(bytes, end - 3, end, " BC")
-    if (ends) end -= 3
-    ends
-  }
-
-  /** A year: at least four digits, and not more than a date can have. There is no year 0. */
-  private def year(): Int = {
-    val value = digits(4, 7).toInt
-    if (value == 0) throw malformed
-    value
-  }
 
   /**
    * `1997-12-17 07:37:16` in microseconds. This checks only that they fit in a Long. The caller subtracts the
