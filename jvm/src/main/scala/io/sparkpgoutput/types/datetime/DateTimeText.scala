@@ -226,10 +226,8 @@ object DateTimePrinter {
   def date(date: LocalDate, out: TextBuffer): Unit = {
     val year = if (date.getYear > 0) date.getYear else 1 - date.getYear
     out.padded(year.toLong, 4)
-    out.add('-')
-    out.padded(date.getMonthValue.toLong, 2)
-    out.add('-')
-    out.padded(date.getDayOfMonth.toLong, 2)
+    twoDigits('-', date.getMonthValue.toLong, out)
+    twoDigits('-', date.getDayOfMonth.toLong, out)
   }
 
   def era(date: LocalDate, out: TextBuffer): Unit = if (date.getYear <= 0) out.add(" BC")
@@ -241,26 +239,24 @@ object DateTimePrinter {
     val hours = seconds / 3600
     val inHour = seconds - hours * 3600
     out.padded(hours, 2)
-    out.add(':')
-    out.padded(inHour / 60, 2)
-    out.add(':')
-    out.padded(inHour % 60, 2)
+    twoDigits(':', inHour / 60, out)
+    twoDigits(':', inHour % 60, out)
     fraction(math.abs(micros % MICROS_PER_SECOND).toInt, out)
   }
 
   /** Prints seconds east of UTC as `+05` or `-04:56:02`. */
   def offset(seconds: Int, out: TextBuffer): Unit = {
     val size = math.abs(seconds).toLong
-    out.add(if (seconds < 0) '-' else '+')
-    out.padded(size / 3600, 2)
+    twoDigits(if (seconds < 0) '-' else '+', size / 3600, out)
     if (size % 3600 != 0) {
-      out.add(':')
-      out.padded(size / 60 % 60, 2)
-      if (size % 60 != 0) {
-        out.add(':')
-        out.padded(size % 60, 2)
-      }
+      twoDigits(':', size / 60 % 60, out)
+      if (size % 60 != 0) twoDigits(':', size % 60, out)
     }
+  }
+
+  private def twoDigits(before: Char, value: Long, out: TextBuffer): Unit = {
+    out.add(before)
+    out.padded(value, 2)
   }
 
   /** Prints a point and the digits of microseconds up to the last that is not 0. */
