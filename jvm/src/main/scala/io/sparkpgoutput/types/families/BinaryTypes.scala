@@ -88,11 +88,8 @@ final class PgBits private (name: String) extends PgType(name) {
     Option.when(target == BooleanType)(new Conversion {
       override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
         requireSingle(to - from)
-        bytes(from) match {
-          case '0' => out.write(false)
-          case '1' => out.write(true)
-          case _   => throw malformed
-        }
+        if (bytes(from) != '0' && bytes(from) != '1') throw malformed
+        out.write(bytes(from) == '1')
       }
 
       override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
