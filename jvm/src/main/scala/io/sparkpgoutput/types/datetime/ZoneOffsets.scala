@@ -35,15 +35,12 @@ final class ZoneOffsets(zone: ZoneId) {
   private val offsets =
     (rules.getOffset(Instant.MIN) +: transitions.map(_.getOffsetAfter)).map(asMicros)
 
-  private val byUtc = new Periods(offsets, transitions.map(at => micros(at.toEpochSecond)))
+  private val byUtc = new Periods(transitions.map(at => micros(at.toEpochSecond)))
 
-  private val byClock = new Periods(
-    offsets,
-    transitions.map { at =>
-      val later = math.max(at.getOffsetBefore.getTotalSeconds, at.getOffsetAfter.getTotalSeconds)
-      micros(at.toEpochSecond + later)
-    }
-  )
+  private val byClock = new Periods(transitions.map { at =>
+    val later = math.max(at.getOffsetBefore.getTotalSeconds, at.getOffsetAfter.getTotalSeconds)
+    micros(at.toEpochSecond + later)
+  })
 
   /** The offset at a time in UTC. */
   def ofUtc(time: Long): Long =
@@ -62,10 +59,10 @@ final class ZoneOffsets(zone: ZoneId) {
     }
 
   /**
-   * Periods of time with one offset each: the first period ends at the first of `starts`, and so on.
+   * Periods of time with one of `offsets` each: the first period ends at the first of `starts`, and so on.
    * The next time is likely to be in the same period as the last one.
    */
-  final private class Periods(offsets: Array[Long], starts: Array[Long]) {
+  final private class Periods(starts: Array[Long]) {
     private var start = 0L
     private var end = 0L
     private var last = 0L
