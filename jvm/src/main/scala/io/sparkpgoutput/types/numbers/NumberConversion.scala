@@ -27,9 +27,9 @@ object NumberConversion {
         out.write(value)
       }
     case FloatType | DoubleType =>
-      val bits = if (target == FloatType) BitsOfFloat else BitsOfDouble
+      val format = IeeeFormat.of(target)
       (value, out) => {
-        if (!isExact(value, bits)) throw inexact(value, target)
+        if (!isExact(value, format)) throw inexact(value, target)
         out.write(value.toDouble)
       }
     case decimal: DecimalType =>
@@ -42,17 +42,14 @@ object NumberConversion {
     case _ => null
   }
 
-  final private val BitsOfFloat = 24
-  final private val BitsOfDouble = 53
-
-  /** Returns whether a floating-point number whose significand has so many bits keeps a value. */
-  private def isExact(value: Long, bits: Int): Boolean =
-    value == 0 || 64 - java.lang.Long.numberOfLeadingZeros(math.abs(value)) -
-      java.lang.Long.numberOfTrailingZeros(value) <= bits
+  /** Returns whether a format keeps a value. It does not store the first bit of the value, which is 1. */
+  private def isExact(value: Long, format: IeeeFormat): Boolean =
+    value == 0 || 63 - java.lang.Long.numberOfLeadingZeros(math.abs(value)) -
+      java.lang.Long.numberOfTrailingZeros(value) <= format.mantissaBits
 
   private def inexact(value: Long, target: DataType) = new InvalidValue(
     s"has more digits than ${target.sql} keeps",
-    if (target == FloatType && isExact(value, BitsOfDouble)) "use DOUBLE" else "use BIGINT"
+    if (target == FloatType && isExact(value, IeeeFormat.Binary64)) "use DOUBLE" else "use BIGINT"
   )
 
   private def outOfRange(value: Long, target: DataType): InvalidValue = {
@@ -174,8 +171,7 @@ object DecimalConversion {
 
 /** Reads decimal numbers as the nearest FLOAT or DOUBLE. A number out of range is refused. */
 final class DoubleConversion(reader: DecimalReader, target: DataType) extends Conversion {
-  private val isFloat = target == FloatType
-  private val format = if (isFloat) IeeeFormat.Binary32 else IeeeFormat.Binary64
+  private val format = IeeeFormat.of(target)
   private val text = new TextBuffer
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
@@ -192,7 +188,7 @@ final class DoubleConversion(reader: DecimalReader, target: DataType) extends Co
 
   private def write(value: Double, finite: Boolean, out: ValueWriter): Unit = {
     if (value.isInfinite && finite) {
-      val remedy = if (isFloat) "use DOUBLE or STRING" else "use STRING"
+      val remedy = if (target == FloatType) "use DOUBLE or STRING" else "use STRING"
       throw new InvalidValue(s"is out of range for ${target.sql}", remedy)
     }
     out.write(value)

@@ -11,7 +11,7 @@ import io.sparkpgoutput.types._
 /** float4 and float8. A float4 that is read as DOUBLE stays the same number. */
 final class PgFloat private (name: String, default: DataType) extends PgType(name) {
   private val isFloat4 = default == FloatType
-  private val format = if (isFloat4) IeeeFormat.Binary32 else IeeeFormat.Binary64
+  private val format = IeeeFormat.of(default)
 
   override def sparkType(modifier: Int): DataType = default
 
@@ -143,6 +143,9 @@ sealed abstract class IeeeFormat(
 }
 
 object IeeeFormat {
+
+  /** The format of FLOAT or DOUBLE. */
+  def of(target: DataType): IeeeFormat = if (target == FloatType) Binary32 else Binary64
 
   /** float4 and FLOAT. */
   object Binary32 extends IeeeFormat(23, 8, -64, 38, -17, 10) {
