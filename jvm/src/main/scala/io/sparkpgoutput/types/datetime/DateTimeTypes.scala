@@ -133,11 +133,6 @@ final class PgTime(name: String, zoned: Boolean) extends PgType(name) {
   private def OffsetsEnd = 16 * 3600
 }
 
-object PgTime {
-  val Time = new PgTime("time", zoned = false)
-  val Timetz = new PgTime("timetz", zoned = true)
-}
-
 /**
  * Reads dates and timestamps. It refuses those outside the years 1 to 9999, because Spark cannot
  * print or collect them.

@@ -16,6 +16,8 @@ import io.sparkpgoutput.types.{ConversionOptions, ConversionTests, InfinityMode}
 class PgTimestampSuite extends PropertySuite with ConversionTests {
   import PgTimestamp.{Timestamp, Timestamptz}
 
+  private val time = new PgTime("time", zoned = false)
+  private val timetz = new PgTime("timetz", zoned = true)
   private val Berlin = ConversionOptions(timeZone = ZoneId.of("Europe/Berlin"))
 
   private def micros(time: String): Long = {
@@ -195,11 +197,11 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
       problem(fromBinary(Timestamptz, StringType, int8(value)))
     }
     Seq(-1L, 86400000001L).foreach(value =>
-      problem(fromBinary(PgTime.Time, StringType, int8(value)))
+      problem(fromBinary(time, StringType, int8(value)))
     )
     Seq(57600, -57600, Int.MinValue).foreach { zone =>
       val binary = ByteBuffer.allocate(12).putLong(0).putInt(zone).array
-      problem(fromBinary(PgTime.Timetz, StringType, binary))
+      problem(fromBinary(timetz, StringType, binary))
     }
   }
 
@@ -207,7 +209,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     val options = ConversionOptions()
     assert(Seq(TimestampType, TimestampNTZType, LongType).forall(PgDate.to(_, options).isEmpty))
     assert(Seq(DateType, LongType).forall(Timestamp.to(_, options).isEmpty))
-    assert(Seq(LongType, TimestampType).forall(PgTime.Time.to(_, options).isEmpty))
+    assert(Seq(LongType, TimestampType).forall(time.to(_, options).isEmpty))
     assert(Timestamp.sparkType(-1) == TimestampNTZType)
     assert(Timestamptz.sparkType(-1) == TimestampType)
     assert(PgDate.sparkType(-1) == DateType)
