@@ -48,9 +48,6 @@ final private class HstoreConversion(encoding: TextEncoding) extends Conversion 
   private val text = new EncodedText(encoding)
   private val pairs = new StringMapWriter
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    readText(bytes, from, to).write(out)
-
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
     readBinary(bytes, from, to).write(out)
 
@@ -72,7 +69,7 @@ final private class HstoreConversion(encoding: TextEncoding) extends Conversion 
   }
 
   /** Reads `"key"=>"value", "key"=>NULL`, where a backslash precedes each quote and backslash. */
-  private def readText(bytes: Array[Byte], from: Int, to: Int): StringMapWriter = {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     pairs.clear()
     var at = from
     while (at < to) {
@@ -84,7 +81,7 @@ final private class HstoreConversion(encoding: TextEncoding) extends Conversion 
         if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values.text)
       pairs.addPair(isNull)
     }
-    checked()
+    checked().write(out)
   }
 
   /** Skips a text and returns the position after it. */
