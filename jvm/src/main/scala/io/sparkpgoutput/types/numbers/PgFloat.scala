@@ -10,7 +10,6 @@ import io.sparkpgoutput.types._
 
 /** float4 and float8. A float4 that is read as DOUBLE stays the same number. */
 final class PgFloat private (name: String, default: DataType) extends PgType(name) {
-  private val isFloat4 = default == FloatType
   private val format = IeeeFormat.of(default)
 
   override def sparkType(modifier: Int): DataType = default
@@ -37,8 +36,8 @@ final class PgFloat private (name: String, default: DataType) extends PgType(nam
     (bytes, from, to, out) => ShortestDecimal.print(format, readBits(bytes, from, to), out)
 
   private def readBits(bytes: Array[Byte], from: Int, to: Int): Long = {
-    InvalidValue.requireSize(name, to - from, if (isFloat4) 4 else 8)
-    if (isFloat4) BigEndian.int32(bytes, from) & 0xffffffffL else BigEndian.int64(bytes, from)
+    InvalidValue.requireSize(name, to - from, default.defaultSize)
+    if (to - from == 4) BigEndian.int32(bytes, from) & 0xffffffffL else BigEndian.int64(bytes, from)
   }
 }
 
