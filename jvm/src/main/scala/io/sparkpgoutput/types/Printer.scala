@@ -207,20 +207,16 @@ final class TextBuffer {
     else quoted(utf8, 0, text.size, quote = '"', escape)
   }
 
-  /**
-   * Appends the text between the quote at `from` and the next one, and returns the position after that. It
-   * is -1 if there is none. A backslash makes the next character an ordinary one.
-   *
-   * @param doubled whether two quotes are a quote in the text
-   */
-  def unquoted(utf8: Array[Byte], from: Int, to: Int, doubled: Boolean): Int = {
-    var at = from + 1
-    while (at < to && (utf8(at) != '"' || doubled && at + 1 < to && utf8(at + 1) == '"')) {
+  /** Appends what is between two quotes, without the backslash or the quote before an escaped character. */
+  def unescaped(utf8: Array[Byte], from: Int, to: Int): Unit = {
+    reserve(to - from)
+    var at = from
+    while (at < to) {
       if (utf8(at) == '\\' || utf8(at) == '"') at += 1
-      if (at < to) add(utf8(at).toInt)
+      buffer(used) = utf8(at)
+      used += 1
       at += 1
     }
-    if (at < to) at + 1 else -1
   }
 
   /** Appends bytes as two hexadecimal digits each, in lower case. */

@@ -94,9 +94,11 @@ final private class HstoreConversion(encoding: TextEncoding) extends Conversion 
   /** Appends a text without its quotes and escapes and returns the position after it. */
   private def quoted(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Int = {
     if (from >= to || bytes(from) != '"') throw malformed
-    val end = out.unquoted(bytes, from, to, doubled = false)
-    if (end < 0) throw malformed
-    end
+    var end = from + 1
+    while (end < to && bytes(end) != '"') end += (if (bytes(end) == '\\') 2 else 1)
+    if (end >= to) throw malformed
+    out.unescaped(bytes, from + 1, end)
+    end + 1
   }
 
   private def checked(): StringMapWriter = {

@@ -16,8 +16,8 @@ import io.sparkpgoutput.types._
  */
 final class TextPart(typeName: String, endings: String, special: String, doubled: Boolean) {
   private val isEnding = Ascii.set(endings)
-  private val needsQuotes = Ascii.set(special + "\"\\")
-  private val unescaped = new TextBuffer
+  private val endsUnquoted = Ascii.set(endings + special + "\"\\")
+  private val withoutEscapes = new TextBuffer
 
   private var isQuoted = false
 
@@ -39,7 +39,7 @@ final class TextPart(typeName: String, endings: String, special: String, doubled
     isQuoted = at < end && text(at) == '"'
     isEscaped = false
     from = if (isQuoted) at + 1 else at
-    to = if (isQuoted) endOfQuoted(end) else endOfUnquoted(end)
+    to = if (isQuoted) endOfQuoted(text, end) else endOfUnquoted(text, end)
     val last = if (isQuoted) to + 1 else to
     if (last >= end || !isEnding(text(last) & 0xff)) throw malformed
     last
@@ -49,11 +49,11 @@ final class TextPart(typeName: String, endings: String, special: String, doubled
   def read(text: Array[Byte], at: Int, end: Int): Int = {
     val last = find(text, at, end)
     if (isEscaped) {
-      unescaped.clear()
-      unescaped.unquoted(text, at, end, doubled)
-      bytes = unescaped.bytes
+      withoutEscapes.clear()
+      withoutEscapes.unescaped(text, from, to)
+      bytes = withoutEscapes.bytes
       from = 0
-      to = unescaped.size
+      to = withoutEscapes.size
     }
     last
   }
@@ -62,19 +62,16 @@ final class TextPart(typeName: String, endings: String, special: String, doubled
   def write(conversion: Conversion, out: ValueWriter): Unit =
     if (isMissing) out.setNull() else conversion.fromText(bytes, from, to, out)
 
-  private def endOfUnquoted(end: Int): Int = {
+  private def endOfUnquoted(text: Array[Byte], end: Int): Int = {
     var at = from
-    while (at < end && !isEnding(bytes(at) & 0xff)) {
-      if (needsQuotes(bytes(at) & 0xff)) throw malformed
-      at += 1
-    }
+    while (at < end && !endsUnquoted(text(at) & 0xff)) at += 1
     at
   }
 
-  private def endOfQuoted(end: Int): Int = {
+  private def endOfQuoted(text: Array[Byte], end: Int): Int = {
     var at = from
-    while (at < end && (bytes(at) != '"' || doubled && at + 1 < end && bytes(at + 1) == '"')) {
-      if (bytes(at) == '"' || bytes(at) == '\\') { isEscaped = true; at += 1 }
+    while (at < end && (text(at) != '"' || doubled && at + 1 < end && text(at + 1) == '"')) {
+      if (text(at) == '"' || text(at) == '\\') { isEscaped = true; at += 1 }
       at += 1
     }
     at
