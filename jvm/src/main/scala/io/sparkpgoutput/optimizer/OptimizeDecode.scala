@@ -1,6 +1,6 @@
 package io.sparkpgoutput.optimizer
 
-import org.apache.spark.sql.catalyst.expressions.GetStructField
+import org.apache.spark.sql.catalyst.expressions.{Expression, GetStructField}
 import org.apache.spark.sql.catalyst.optimizer.{ColumnPruning, RemoveNoopOperators}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -68,10 +68,9 @@ object OptimizeDecode extends Rule[LogicalPlan] {
       PruneDecodes(FilterDecodes(tidied))
     }
 
-  private def decodes(plan: LogicalPlan): Boolean = plan.exists(_.expressions.exists(_.exists {
-    case _: DecodeMessage | _: TypedRow => true
-    case _                              => false
-  }))
+  private def decodes(plan: LogicalPlan): Boolean = plan.exists(_.expressions.exists(
+    _.exists(used => used.isInstanceOf[DecodeMessage] || used.isInstanceOf[TypedRow])
+  ))
 }
 
 /**
@@ -81,24 +80,29 @@ object OptimizeDecode extends Rule[LogicalPlan] {
  */
 object FuseDecodeAndRow {
   def apply(plan: LogicalPlan): LogicalPlan = {
-    val expressions = plan.flatMap(_.expressions)
-    val decodes = expressions.flatMap(_.collect { case used: DecodeMessage => used.canonicalized })
-    val rows = expressions.flatMap(_.collect { case row: ReadTuple => row })
-
-    /** Returns whether all uses of a decode are in typed rows that are equal. */
-    def hasOneRow(decode: DecodeMessage) = {
-      val made = rows.filter(decodeOf(_).exists(_._1.semanticEquals(decode)))
-      made.map(_.canonicalized).distinct.size == 1 &&
-      made.size == decodes.count(_ == decode.canonicalized)
-    }
+    val ofOneRow = decodesOfOneRow(plan)
     plan.transformAllExpressions { case row: ReadTuple =>
       decodeOf(row) match {
-        case Some((decode, field)) if hasOneRow(decode) =>
+        case Some((decode, field)) if ofOneRow(decode.canonicalized) =>
           import decode.{data, inStream, options}
           DecodeTuple(data, inStream, options, field, row.constantTypeIds.get, row.rowSchema)
         case _ => row
       }
     }
+  }
+
+  /** Returns the decodes of which all uses are in typed rows that are equal. */
+  private def decodesOfOneRow(plan: LogicalPlan): Set[Expression] = {
+    val all = plan.flatMap(_.expressions).flatMap(_.collect {
+      case used @ (_: DecodeMessage | _: ReadTuple) => used
+    })
+    val uses = all.groupMapReduce(_.canonicalized)(_ => 1)(_ + _)
+    val rows = all.collect { case row: ReadTuple =>
+      decodeOf(row).map(_._1.canonicalized -> row.canonicalized)
+    }
+    rows.flatten.groupMap(_._1)(_._2).collect {
+      case (decode, made) if made.distinct.size == 1 && made.size == uses(decode) => decode
+    }.toSet
   }
 
   /**

@@ -15,14 +15,16 @@ import com.fasterxml.jackson.databind.json.JsonMapper
 final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
 
   /** Reads the options, with names in any case. `Left` says what is wrong with the first bad one. */
-  def parse(entries: Seq[(String, String)]): Either[String, T] =
-    repeated(entries.map(_._1)) match {
+  def parse(entries: Seq[(String, String)]): Either[String, T] = {
+    val names = entries.map(_._1.toLowerCase(Locale.ROOT))
+    names.diff(names.distinct).headOption match {
       case Some(name) => Left(s"The option '$name' is given twice.")
       case None =>
         entries.foldLeft[Either[String, T]](Right(defaults)) { case (options, (name, value)) =>
           options.flatMap(set(_, OptionEntry(name, value)))
         }
     }
+  }
 
   private def set(options: T, entry: OptionEntry): Either[String, T] =
     specs.find(_.matches(entry)) match {
@@ -34,11 +36,6 @@ final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
 
   private def unknown(name: String): String =
     s"There is no option '$name'. The options are ${specs.map(s => s"'${s.name}'").mkString(", ")}."
-
-  private def repeated(names: Seq[String]): Option[String] = {
-    val keys = names.map(_.toLowerCase(Locale.ROOT))
-    keys.diff(keys.distinct).headOption
-  }
 
   /** The options, one a line, for `DESCRIBE FUNCTION EXTENDED`. */
   def describe: String = specs

@@ -174,24 +174,20 @@ object ChangesOptions {
   private def parseSchema(options: ChangesOptions, entry: OptionEntry) = {
     val schema = SchemaArgument.parse(Literal(entry.value), "the option 'schema'").toNullable
     val reserved = ChangeSchema.schema.fieldNames.toSet + ChangeSchema.Source
-    schema.fieldNames
-      .find(name => reserved(lower(name)))
+    val all = schema.fieldNames.toSeq
+    val names = if (SQLConf.get.caseSensitiveAnalysis) all else all.map(lower)
+    all.find(name => reserved(lower(name)))
       .map(name =>
         s"The column '$name' of the schema has the name of a column that all changes have. Rename it " +
           "in PostgreSQL, or use the option 'row' in place of 'schema'."
       )
       .orElse(
-        repeated(schema.fieldNames.toSeq).map(name =>
+        names.diff(names.distinct).headOption.map(name =>
           s"The schema has two columns '$name', which Spark cannot distinguish. Set " +
             "spark.sql.caseSensitive to true, or use the option 'row' in place of 'schema'."
         )
       )
       .toLeft(options.copy(schema = Some(schema)))
-  }
-
-  private def repeated(names: Seq[String]): Option[String] = {
-    val keys = if (SQLConf.get.caseSensitiveAnalysis) names else names.map(lower)
-    keys.diff(keys.distinct).headOption
   }
 
   private def parseEvolution(options: ChangesOptions, entry: OptionEntry) =

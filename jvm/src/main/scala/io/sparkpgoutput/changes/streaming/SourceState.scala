@@ -3,6 +3,8 @@ package io.sparkpgoutput.changes.streaming
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
 import java.nio.charset.StandardCharsets.UTF_8
 
+import org.apache.spark.sql.{Encoder, Encoders}
+
 import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
@@ -156,6 +158,9 @@ object SourceStateFormat {
  */
 object OldState {
   final val Variable = "source"
+
+  /** Made once, because Spark looks for the fields of all these classes by reflection. */
+  val encoder: Encoder[State] = Encoders.product[State]
 
   final case class State(
       lastPosition: Option[Long],

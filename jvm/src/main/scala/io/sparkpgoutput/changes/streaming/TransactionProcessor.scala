@@ -128,7 +128,7 @@ final class SourceBatch(
     // The first message of the source shows which definitions of the initial state were sent before it.
     if (last.isEmpty) assembler.known.restart(start.assembler.definitions, position)
     // The Type messages come before the first message, because their reader forgets them after each micro-batch.
-    val definitions = Option.when(last eq start.lastPosition)(types)
+    val definitions = Option.when(last == start.lastPosition)(types)
     last = Some(position)
     output = Iterator.empty
     assembler.message(position, message)
@@ -199,7 +199,7 @@ final class SourceBatch(
 final class SourceStore(handle: StatefulProcessorHandle) {
   private val state = handle.getValueState("state", Encoders.BINARY, TTLConfig.NONE)
   private val oldState: ValueState[OldState.State] =
-    handle.getValueState(OldState.Variable, Encoders.product[OldState.State], TTLConfig.NONE)
+    handle.getValueState(OldState.Variable, OldState.encoder, TTLConfig.NONE)
 
   /** The changes of open transactions; see [[TransactionBuffer]]. */
   val chunks: MapState[ChunkKey, Array[Byte]] =

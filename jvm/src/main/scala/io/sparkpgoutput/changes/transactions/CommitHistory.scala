@@ -120,7 +120,7 @@ final class CommitList {
   def covers(lsn: Long): Boolean =
     count > 0 && !Lsn.isBelow(lsn, first.lsn) && !Lsn.isBelow(last.lsn, lsn)
 
-  def iterator: Iterator[Entry] = read(out.getBuffer, out.position)
+  def iterator: Iterator[Entry] = read(new Input(out.getBuffer, 0, out.position))
 
   /** The commits as bytes. */
   def toBytes: Array[Byte] = out.toBytes
@@ -130,16 +130,16 @@ object CommitList {
   final case class Entry(lsn: Long, xid: Long, position: Long)
 
   /** Reads the commits of a list from its bytes. */
-  def read(bytes: Array[Byte]): Iterator[Entry] = read(bytes, bytes.length)
+  def read(bytes: Array[Byte]): Iterator[Entry] = read(new Input(bytes))
 
-  private def read(bytes: Array[Byte], size: Int): Iterator[Entry] = {
-    var before = Entry(0, 0, 0)
-    val input = new Input(bytes, 0, size)
-    Iterator.continually(input).takeWhile(!_.eof).map { in =>
-      val lsn = before.lsn + in.readVarLong(true)
-      val xid = before.xid + in.readVarLong(false)
-      before = Entry(lsn, xid, before.position + in.readVarLong(true))
-      before
+  private def read(input: Input): Iterator[Entry] = new Iterator[Entry] {
+    private var last = Entry(0, 0, 0)
+    override def hasNext: Boolean = !input.eof
+    override def next(): Entry = {
+      val lsn = last.lsn + input.readVarLong(true)
+      val xid = last.xid + input.readVarLong(false)
+      last = Entry(lsn, xid, last.position + input.readVarLong(true))
+      last
     }
   }
 }

@@ -309,8 +309,7 @@ object JobStatus {
       )
       val position = (found.confirmedFlush ++ Some(now.read)).reduce(Lsn.max(_, _))
       val newest = now.state.tables.values.flatMap(_.lastChange).maxOption
-      val seconds = SlotHealth.secondsBehind(Lsn.isBelow(position, found.flushLsn), newest)
-      (SlotHealth.metrics(found, position, seconds) ++ Map(
+      (SlotHealth.metrics(found, position, found.flushLsn, newest) ++ Map(
         "lsn" -> Lsn.format(position),
         "active" -> found.holder.nonEmpty.toString,
         "warnings" -> SlotHealth.warnings(found).map(_.text).mkString("\n")

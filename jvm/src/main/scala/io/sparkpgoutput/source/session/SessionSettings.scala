@@ -25,9 +25,8 @@ final case class SessionSettings(
    * The `application_name`, by which others recognize whose session holds the slot. The server cuts it off
    * after 63 bytes, so it has only the beginning of the run's UUID.
    */
-  def applicationName: String = s"$sourceName ${run.take(SessionSettings.RunLength)}"
-
-  private def sourceName = SessionSettings.ApplicationName + id
+  def applicationName: String =
+    s"${SessionSettings.ApplicationName}$id ${run.take(SessionSettings.RunLength)}"
 
   /** The options of pgoutput. Transactions come whole, because `streaming` is not given. */
   def pluginOptions: Seq[(String, String)] = Seq(

@@ -43,14 +43,13 @@ object Server extends Logging {
     ).head
     val version = connection.majorVersion
     checkVersion(version)
-    Server(
-      systemIdentifier,
-      timeline,
-      database,
-      version,
-      connection.setting("wal_block_size").toInt,
-      isStandby(connection)
-    )
+    connection.query(
+      "SELECT current_setting('wal_block_size')::int AS block_size, " +
+        "pg_is_in_recovery() AS in_recovery"
+    ) { row =>
+      val (blockSize, inRecovery) = (row.getInt("block_size"), row.getBoolean("in_recovery"))
+      Server(systemIdentifier, timeline, database, version, blockSize, inRecovery)
+    }.head
   }
 
   /** Fails if a version is too old, and warns once if a version is newer than those that were tried. */

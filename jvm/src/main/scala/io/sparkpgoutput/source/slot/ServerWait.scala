@@ -35,6 +35,8 @@ object ServerWait extends Logging {
     thread.start()
     val began = System.nanoTime()
     def left = atMost.map(_.toNanos - (System.nanoTime() - began))
+
+    /** Waits until the next warning is due, and returns whether the task is done. */
     def isDone = {
       NANOSECONDS.timedJoin(thread, left.fold(BetweenWarnings)(math.min(_, BetweenWarnings)))
       task.isDone

@@ -15,15 +15,16 @@ object SlotChecks {
   private val Plugin = "pgoutput"
 
   /** Checks that there is a slot that a query without a checkpoint can read. */
-  def readable(state: Option[SlotState], server: Server, slot: String): SlotState = {
-    val found = state.getOrElse(
-      throw new SourceException(
-        "PGOUTPUT_SLOT_NOT_FOUND.AT_FIRST_START",
-        "slot" -> slot,
-        "database" -> server.database,
-        "literal" -> slot.replace("'", "''")
-      )
-    )
+  def readable(state: Option[SlotState], server: Server, slot: String): SlotState =
+    existing(state, server)(new SourceException(
+      "PGOUTPUT_SLOT_NOT_FOUND.AT_FIRST_START",
+      "slot" -> slot,
+      "database" -> server.database,
+      "literal" -> slot.replace("'", "''")
+    ))
+
+  private def existing(state: Option[SlotState], server: Server)(missing: => SourceException) = {
+    val found = state.getOrElse(throw missing)
     checkKind(found, server)
     found
   }
@@ -41,14 +42,11 @@ object SlotChecks {
       start: Long
   ): SlotState = {
     kept.checkServer(server)
-    val found = state.getOrElse(
-      throw new SourceException(
-        "PGOUTPUT_SLOT_NOT_FOUND.OF_CHECKPOINT",
-        "slot" -> kept.slot,
-        "lsn" -> Lsn.format(start)
-      )
-    )
-    checkKind(found, server)
+    val found = existing(state, server)(new SourceException(
+      "PGOUTPUT_SLOT_NOT_FOUND.OF_CHECKPOINT",
+      "slot" -> kept.slot,
+      "lsn" -> Lsn.format(start)
+    ))
     found.confirmedFlush.foreach(notMoved(kept.slot, start, _))
     walEnd(kept.slot, start, found.flushLsn)
     found

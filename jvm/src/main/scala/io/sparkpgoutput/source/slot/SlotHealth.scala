@@ -26,14 +26,18 @@ object SlotHealth {
    * Returns the metrics of a slot for `lastProgress`.
    *
    * @param position the LSN up to which the query has read
-   * @param secondsBehind what [[secondsBehind]] returns
+   * @param end the LSN up to which it can read now
+   * @param newest the time of the newest commit that it has read; None if it is not known
    */
   def metrics(
       state: SlotState,
       position: Long,
-      secondsBehind: Option[Double]
+      end: Long,
+      newest: Option[Instant]
   ): Map[String, String] = {
     import SlotMetrics._
+    def age(time: Instant) = math.max(0.0, Duration.between(time, Instant.now).toMillis / 1e3)
+    val secondsBehind = if (Lsn.isBelow(position, end)) newest.map(age) else Some(0.0)
     Seq(
       BYTES_BEHIND -> Some(math.max(0, state.flushLsn - position).toString),
       SECONDS_BEHIND -> secondsBehind.map("%.3f".formatLocal(Locale.ROOT, _)),
@@ -44,16 +48,6 @@ object SlotHealth {
       SAFE_WAL_SIZE -> state.safeWalSize.map(_.toString)
     ).collect { case (ordinal, Some(value)) => schema(ordinal).name -> value }.toMap
   }
-
-  /**
-   * Returns the age of the newest commit that was read, in seconds; 0 if nothing is left to read; None
-   * if it is not known.
-   *
-   * @param newest the time of the commit; None if it is not known
-   */
-  def secondsBehind(isBehind: Boolean, newest: Option[Instant]): Option[Double] =
-    if (!isBehind) Some(0.0)
-    else newest.map(time => math.max(0.0, Duration.between(time, Instant.now).toMillis / 1e3))
 
   /** Returns what is wrong with a slot. */
   def warnings(state: SlotState): Seq[Warning] =

@@ -192,14 +192,9 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def metrics(consumed: Optional[Offset]): util.Map[String, String] =
     state.fold(Map.empty[String, String]) { found =>
       val position = if (consumed.isPresent) lsn(consumed.get) else committed
-      SlotHealth.metrics(found, position, secondsBehind(found, position))
+      val newest = Option(reports.last.lastCommit).filter(_ != 0).map(microsToInstant)
+      SlotHealth.metrics(found, position, reachable(found), newest)
     }.asJava
-
-  private def secondsBehind(state: SlotState, position: Long): Option[Double] = {
-    val newest = Option(reports.last.lastCommit).filter(_ != 0).map(microsToInstant)
-    val isBehind = Lsn.isBelow(position, reachable(state))
-    SlotHealth.secondsBehind(isBehind, newest)
-  }
 
   /** Ends the session wherever it is, and confirms to the server what is committed. */
   override def stop(): Unit = {

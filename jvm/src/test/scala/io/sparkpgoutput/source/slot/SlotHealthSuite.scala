@@ -20,13 +20,14 @@ class SlotHealthSuite extends AnyFunSuite {
   )
 
   test("the metrics have what the server says, with the decimal point of no locale") {
+    val position = lsn("16/B2000000")
     val found = InLocale("de") {
-      SlotHealth.metrics(slot.copy(safeWalSize = Some(5)), lsn("16/B2000000"), Some(0.5))
+      SlotHealth.metrics(slot.copy(safeWalSize = Some(5)), position, position, None)
     }
     assert(
       found == Map(
         "bytesBehindLatest" -> "16777216",
-        "secondsBehindLatest" -> "0.500",
+        "secondsBehindLatest" -> "0.000",
         "confirmedFlushLsn" -> "16/B1000000",
         "restartLsn" -> "16/B0000000",
         "retainedWalBytes" -> "50331648",
@@ -39,18 +40,21 @@ class SlotHealthSuite extends AnyFunSuite {
   test("a metric that the server does not have is left out, and a lag is never negative") {
     val lost = slot.copy(restartLsn = None, walStatus = None)
     assert(
-      SlotHealth.metrics(lost, slot.flushLsn + 1, None) ==
+      SlotHealth.metrics(lost, slot.flushLsn + 1, slot.flushLsn + 2, None) ==
         Map("bytesBehindLatest" -> "0", "confirmedFlushLsn" -> "16/B1000000")
     )
   }
 
   test("the age of the newest commit is 0 at the end of the WAL, and absent if it is not known") {
     val before = Instant.now.minusSeconds(100)
-    assert(SlotHealth.secondsBehind(isBehind = false, Some(before)).contains(0.0))
-    assert(SlotHealth.secondsBehind(isBehind = false, None).contains(0.0))
-    assert(SlotHealth.secondsBehind(isBehind = true, None).isEmpty)
-    assert(SlotHealth.secondsBehind(isBehind = true, Some(before)).exists(_ >= 100))
-    assert(SlotHealth.secondsBehind(isBehind = true, Some(before.plusSeconds(900))).contains(0.0))
+    def seconds(isBehind: Boolean, newest: Option[Instant]) =
+      SlotHealth.metrics(slot, position = 8, end = if (isBehind) 9 else 8, newest)
+        .get("secondsBehindLatest").map(_.toDouble)
+    assert(seconds(isBehind = false, Some(before)).contains(0.0))
+    assert(seconds(isBehind = false, None).contains(0.0))
+    assert(seconds(isBehind = true, None).isEmpty)
+    assert(seconds(isBehind = true, Some(before)).exists(_ >= 100))
+    assert(seconds(isBehind = true, Some(before.plusSeconds(900))).contains(0.0))
   }
 
   test("a healthy slot gives no warning") {
