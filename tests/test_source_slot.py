@@ -92,7 +92,9 @@ def test_a_slot_is_read_with_all_that_belongs_to_it(server: Server, client: Sour
     assert found.holder().isEmpty()
     assert found.safeWalSize().isEmpty()  # max_slot_wal_keep_size is not set
     check(client, "plain", confirmed)
-    metrics = client.java("slot.SlotHealth").metrics(found, confirmed, client.option(None))
+    metrics = client.java("slot.SlotHealth").metrics(
+        found, confirmed, found.flushLsn(), client.option(None)
+    )
     assert metrics.apply("walStatus") == "reserved"
     assert int(metrics.apply("bytesBehindLatest")) == found.flushLsn() - confirmed
     assert client.java("slot.SlotHealth").warnings(found).isEmpty()

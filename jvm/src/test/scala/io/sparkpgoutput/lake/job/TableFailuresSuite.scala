@@ -56,6 +56,12 @@ class TableFailuresSuite extends AnyFunSuite {
     )
   }
 
+  test("a search through causes that form a circle ends") {
+    val outer = new RuntimeException("outer")
+    outer.initCause(new RuntimeException("inner", outer))
+    assertKind(TableFailure.Passing)(outer)
+  }
+
   test("the SQLSTATE of an error of the server says whether it passes by itself") {
     // Connections, logins, resources that are used up, and what an administrator, a crash or a disk ends.
     val passing =
