@@ -131,7 +131,6 @@ def test_a_slot_of_another_kind_is_an_error(server: Server, client: SourceClient
     server.create_slot("prepared", ", false, true")
     with server.connect("other") as other:
         other.execute("SELECT pg_create_logical_replication_slot('elsewhere', 'pgoutput')")
-        other.execute("SELECT pg_create_logical_replication_slot('brief', 'pgoutput', true)")
         with fails("PGOUTPUT_SLOT_PLUGIN", "'physical' is a physical slot"):
             check(client, "physical", LATER)
         with fails("PGOUTPUT_SLOT_TWO_PHASE", "'prepared'", "PREPARE TRANSACTION"):
