@@ -93,9 +93,9 @@ object KeyFilter {
       val aggregated = rows.agg(column(hashes), limits.map(column): _*)
       val row = RowsOfRdd.of(aggregated).map(_.copy()).first()
       Option.when(!row.isNullAt(0)) {
-        val values = row.toSeq(aggregated.schema).tail
-        val found = values.grouped(2).map(limits => (limits.head, limits.last))
-        Found(BloomFilter.readFrom(row.getBinary(0)), found.toSeq)
+        def limit(at: Int) = row.get(at, aggregated.schema(at).dataType)
+        val found = (1 until row.numFields by 2).map(at => (limit(at), limit(at + 1)))
+        Found(BloomFilter.readFrom(row.getBinary(0)), found)
       }
     }
 
