@@ -112,12 +112,16 @@ final class DeltaLinkage(loader: ClassLoader = classOf[DeltaLinkage].getClassLoa
     }
 }
 
-private object DeltaLinkage {
+object DeltaLinkage {
+
+  /** That of the Delta beside this JAR. All targets share it, because the lookup takes a tenth of a second. */
+  val own: DeltaLinkage = new DeltaLinkage
+
   final private val Delta = "org/apache/spark/sql/delta/"
   final private val Package = "io/sparkpgoutput/lake/target/"
 
   /** The classes of direct commits that call Delta. */
-  val Callers: Seq[String] = Seq(
+  private[target] val Callers: Seq[String] = Seq(
     "DeltaBounds$",
     "DeltaDirect",
     "DeltaDirect$",

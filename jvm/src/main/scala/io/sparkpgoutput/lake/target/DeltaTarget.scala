@@ -38,7 +38,7 @@ final class DeltaTarget(
     session: SparkSession,
     place: TablePlace,
     keys: KeyCache,
-    linked: DeltaLinkage = new DeltaLinkage
+    linked: DeltaLinkage = DeltaLinkage.own
 ) extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
