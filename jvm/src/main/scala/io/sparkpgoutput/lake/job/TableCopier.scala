@@ -73,8 +73,9 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *  - The table is new in the publications, is published again, or is not excluded any more.
  *  - A user asks for a copy (`resync`).
  *  - The server has altered the table in a way that its messages do not describe. For example, ALTER TABLE has
- *    rewritten its values. Or the publication has another row filter or other operations.
- *    [[io.sparkpgoutput.lake.catalog.TableComparison]] finds both in the catalog.
+ *    rewritten its values, or the table has another key, another replica identity or other partitions. Or a
+ *    publication was altered, with another row filter or other operations, for example, or without the table for some
+ *    time. [[io.sparkpgoutput.lake.catalog.TableComparison]] finds all of this in the catalog.
  *  - The messages of the table contradict the catalog, or lack values that the target needs
  *    ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
  *  - The target cannot follow a change of the columns ([[io.sparkpgoutput.lake.target.TableEvolution]]).
