@@ -3,7 +3,7 @@
 # make test         run the tests, without those that take long (5 to 6 minutes on 2 cores)
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot on each version of PostgreSQL (half an hour)
-# make test-lake    kill jobs that keep tables equal in Delta and Iceberg
+# make test-lake    kill jobs that keep tables equal in Delta and Iceberg, and run long tests in Scala
 # make test-histories HISTORIES=5000  write random histories into tables in small commits
 # make test-formats  run jobs on other versions of Spark, Delta and Iceberg
 # make test-infra   run jobs on an object store, catalogs, a cluster and Kafka that the tests start
@@ -34,6 +34,7 @@ JAR_SOURCES := build.sbt pyproject.toml $(wildcard project/*.sbt project/*.prope
 # optimizing compiler is off: in a fresh clone, it takes longer than its code saves.
 SBT = $(JAVA) -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmx3g -Xss4m -Dsbt.supershell=false \
   -jar "$$($(BIN)/jgo info path org.scala-sbt:sbt-launch:1.13.0)"
+TEST_JVM := 'jvm/testOnly * -- -l TakesLong'
 LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
 
 # Spark's classes, which the JVMs of the tests share.
@@ -88,7 +89,7 @@ POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
 .PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-formats test-histories test-infra soak test-all \
-  check-jvm lint lint-jvm lint-python format sbt bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
+  test-jvm-long check-jvm lint lint-jvm lint-python format sbt bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
   bench-replicate-keys bench-replicate-hour bench-replicate-two-hundred bench-replicate-thousand bench-compare dist clean sparks ready requirements
 
 demo: build
@@ -96,12 +97,17 @@ demo: build
 
 build: $(VENV)/installed $(JAR)
 
-# Both targets run in parallel, because neither keeps two cores busy all the time. CI also runs the tests that take long.
+# Both targets run in parallel, because neither keeps two cores busy all the time. CI also runs the tests in Python that
+# take long.
 test: build
 	$(MAKE) --jobs 2 test-jvm test-python PYTEST_OPTIONS="-m 'not (other_sparks or takes_long)'"
 
 test-jvm: $(VENV)/tools
-	$(SBT) 'jvm/testOnly * -- -l TakesLong'
+	$(SBT) $(TEST_JVM)
+
+# The tests that `make test` and CI leave out.
+test-jvm-long: $(VENV)/tools
+	$(SBT) 'jvm/testOnly * -- -n TakesLong'
 
 # This leaves out the tests that are marked other_sparks, because other modules test this Spark more thoroughly. With
 # PYTEST_OPTIONS="--demo --store", it also checks what the demo prints, and runs jobs on .infra/store. The tests of the
@@ -117,7 +123,7 @@ test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 test-spark-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* nice -n 5 $(BIN)/pytest $(SMOKE_TESTS)
 
-test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) check-jvm $(OTHER_SPARKS:%=test-all-%)
+test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) check-jvm test-jvm-long $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive --demo
 
 # The tests run on all versions of PostgreSQL, with each kind of kill.
@@ -125,7 +131,7 @@ test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest $(PARALLEL) --slot --exhaustive tests/test_servers.py tests/test_slot_*.py tests/test_source_*.py
 
 # The tests run on all versions of PostgreSQL, in both formats, with each kind of kill.
-test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
+test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm-long
 	$(BIN)/pip install --quiet --group readers
 	$(BIN)/pytest $(PARALLEL) --lake -m lake
 
@@ -171,7 +177,7 @@ lint-python: $(VENV)/installed
 
 # One run of sbt does both, because sbt takes long to start. It does not compile again what `build` has compiled.
 check-jvm: build
-	$(SBT) $(LINT_JVM) jvm/test
+	$(SBT) $(LINT_JVM) $(TEST_JVM)
 
 format: $(VENV)/installed
 	$(SBT) scalafmtSbt scalafmtAll scalafixAll

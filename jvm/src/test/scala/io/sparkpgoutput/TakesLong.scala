@@ -3,8 +3,8 @@ package io.sparkpgoutput
 import org.scalatest.Tag
 
 /**
- * Marks a test that `make test` leaves out. CI, `make test-all` and sbt run it. Other tests find most of the faults
- * that it would find.
+ * Marks a test that `make test` and CI leave out. `make test-lake`, `make test-all` and sbt run it. Other tests find
+ * most of the faults that it would find.
  */
 object TakesLong extends Tag("TakesLong") {
 
