@@ -237,6 +237,16 @@ class InterruptedWritesSuite extends DeltaTests {
         if (stride == 1) info(steps.map(_.replaceAll(".*/", "")).mkString(", "))
       }
 
+    if (format == "delta")
+      test("delta: a commit whose request the store gets twice is found by its mark") {
+        written.restore()
+        written.write(0)
+        val isRepeated = FaultyFiles.repeating(_.matches("rename to .*/_delta_log/\\d+[.]json")) {
+          Try(written.write(1)): Unit
+        }
+        assert(isRepeated && written.check(1))
+      }
+
     if (takesAll || version != "3")
       test(
         s"$format$version: a commit does not wait for a rewrite",

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.target
 
 import java.io.{FilterOutputStream, IOException, OutputStream}
 import java.net.URI
+import java.nio.file.FileAlreadyExistsException
 
 import org.apache.spark.sql.SparkSession
 
@@ -64,6 +65,7 @@ object FaultyFiles {
   private var left = 0
   private var at = Option.empty[String]
 
+  private var conflict = Option.empty[String => Boolean]
   private var pause = Option.empty[(String => Boolean, () => Unit)]
 
   /** Returns the address of a local folder, and lets the session of Spark open it. */
@@ -83,6 +85,20 @@ object FaultyFiles {
       body
       synchronized(pause.isEmpty)
     } finally synchronized { pause = None }
+  }
+
+  /**
+   * Runs something in which the first call that fits is made, and says that the file exists. A store does so if it gets
+   * a request twice, because the first answer was lost.
+   *
+   * @return whether there was such a call
+   */
+  def repeating(fits: String => Boolean)(body: => Unit): Boolean = {
+    synchronized { conflict = Some(fits) }
+    try {
+      body
+      synchronized(conflict.isEmpty)
+    } finally synchronized { conflict = None }
   }
 
   /**
@@ -120,6 +136,12 @@ object FaultyFiles {
     }
     val done = body
     if (answerIsLost) throw new IOException(s"The answer is lost: $call")
+    val isRepeated = synchronized {
+      val found = conflict.exists(_(call))
+      if (found) conflict = None
+      found
+    }
+    if (isRepeated) throw new FileAlreadyExistsException(call)
     done
   }
 }

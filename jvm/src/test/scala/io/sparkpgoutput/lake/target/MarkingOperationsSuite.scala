@@ -31,15 +31,22 @@ class MarkingOperationsSuite extends AnyFunSuite {
   /**
    * Operations whose first commit fails. If `renames`, the file of the metadata is renamed before. If
    * `isLost`, the table cannot be read afterwards.
+   *
+   * @param beside happens after the rename, and before the error
    */
-  final private class Failing(operations: TableOperations, renames: Boolean, isLost: Boolean)
-      extends TableOperations {
+  final private class Failing(
+      operations: TableOperations,
+      renames: Boolean,
+      isLost: Boolean,
+      beside: => Unit = ()
+  ) extends TableOperations {
     private var left = 1
 
     def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
       if (left == 0 || renames) operations.commit(base, metadata)
       if (left > 0) {
         left -= 1
+        beside
         throw new CommitFailedException("The old file cannot be deleted.")
       }
     }
@@ -89,6 +96,19 @@ class MarkingOperationsSuite extends AnyFunSuite {
     assert(mark(made).contains(5L))
     made.refresh()
     assert(made.io.newInputFile(made.currentSnapshot.manifestListLocation).exists)
+  }
+
+  test("the files of a commit stay also if later versions have it, but no longer its snapshot") {
+    val made = table()
+    def overtaken(): Unit = {
+      appends(operations(made), 6, Some(5))
+      made.refresh()
+      made.expireSnapshots().expireOlderThan(Long.MaxValue).retainLast(1).commit()
+    }
+    val failing = new Failing(operations(made), renames = true, isLost = false, overtaken())
+    intercept[CommitStateUnknownException](appends(failing, 5, None))
+    made.refresh()
+    assert(made.history.size == 1 && mark(made).contains(6L))
   }
 
   test("a staged commit, which does not become the current snapshot, is refused") {
