@@ -25,38 +25,7 @@ object ServerReadiness {
       connection: ServerConnection,
       tables: Seq[SourceTable],
       publications: Seq[String]
-  ): Readiness = {
-    val role = connection.query("SELECT current_user")(_.getString(1)).head
-    val sent = sentOperations(connection, publications)
-    val ofServer = walLevel(connection) ++ replication(connection, role) ++ operations(sent)
-    val ofFiles = schemas(connection, role, tables) ++
-      columns(connection, role, tables, publications) ++
-      policies(connection, role, tables) ++
-      notLogged(connection, tables) ++
-      hashedKeys(connection, tables)
-    val keys = IndexKeys.read(connection, tables.map(_.oid))
-    val generated = generatedColumns(connection, tables)
-    val version = connection.majorVersion
-    val ofTables = tables.flatMap { table =>
-      val key = keys.get(table.oid).fold(Seq.empty[String])(_.of(table.identity))
-      val found = noColumn(table) ++ identity(table, key) ++
-        unsentKey(
-          table,
-          key,
-          generated.getOrElse(table.oid, Set.empty),
-          sent,
-          version
-        ) ++
-        operations(table, sent)
-      found.map(table.oid -> _)
-    }
-    Readiness(ofServer, (ofFiles ++ ofTables).distinct.groupMap(_._1)(_._2))
-  }
-
-  private def walLevel(connection: ServerConnection): Seq[String] = connection.query(
-    """SELECT current_setting('wal_level'), current_setting('effective_wal_level', true),
-      |  pg_is_in_recovery()""".stripMargin
-  )(row => walLevel(row.getString(1), Option(row.getString(2)), row.getBoolean(3))).flatten
+  ): Readiness = new ReadinessCheck(connection, tables, publications).result
 
   /**
    * Says what is wrong with the level of the WAL. From PostgreSQL 19 on, a server with the wal_level replica
@@ -74,8 +43,45 @@ object ServerReadiness {
       s"The server's wal_level is $level: ALTER SYSTEM SET wal_level = logical; and start the server again."
     )
   }
+}
 
-  private def replication(connection: ServerConnection, role: String): Seq[String] = {
+/** The check of some tables. */
+final private class ReadinessCheck(
+    connection: ServerConnection,
+    tables: Seq[SourceTable],
+    publications: Seq[String]
+) {
+  import ReadinessCheck._
+
+  private val role = connection.query("SELECT current_user")(_.getString(1)).head
+  private val sent = sentOperations
+  private val files = tables.flatMap(_.files)
+  private val oidsOfFiles = PublishedTables.array(files.map(_.oid))
+
+  def result: Readiness = {
+    val ofServer = walLevel ++ replication ++ operationsOfAll
+    val ofFiles = schemas ++ columns ++ policies ++ notLogged ++ hashedKeys
+    val keys = IndexKeys.read(connection, tables.map(_.oid))
+    val generated = generatedColumns
+    val version = connection.majorVersion
+    val ofTables = tables.flatMap { table =>
+      val key = keys.get(table.oid).fold(Seq.empty[String])(_.of(table.identity))
+      val found = noColumn(table) ++ identity(table, key) ++
+        unsentKey(table, key, generated.getOrElse(table.oid, Set.empty), version) ++
+        operations(table)
+      found.map(table.oid -> _)
+    }
+    Readiness(ofServer, (ofFiles ++ ofTables).distinct.groupMap(_._1)(_._2))
+  }
+
+  private def walLevel: Seq[String] = connection.query(
+    """SELECT current_setting('wal_level'), current_setting('effective_wal_level', true),
+      |  pg_is_in_recovery()""".stripMargin
+  )(row =>
+    ServerReadiness.walLevel(row.getString(1), Option(row.getString(2)), row.getBoolean(3))
+  ).flatten
+
+  private def replication: Seq[String] = {
     val may = connection
       .query(
         """SELECT rolsuper OR rolreplication OR EXISTS (
@@ -91,15 +97,11 @@ object ServerReadiness {
     ).toSeq
   }
 
-  private def schemas(
-      connection: ServerConnection,
-      role: String,
-      tables: Seq[SourceTable]
-  ): Seq[(Long, String)] = {
+  private def schemas: Seq[(Long, String)] = {
     val hidden = connection.query(
       """SELECT nspname FROM pg_namespace
         |WHERE nspname = ANY (?) AND NOT has_schema_privilege(oid, 'USAGE')""".stripMargin,
-      tables.flatMap(_.files).map(_.name.namespace).distinct.toArray
+      files.map(_.name.namespace).distinct.toArray
     )(_.getString(1)).toSet
     for {
       table <- tables
@@ -110,15 +112,9 @@ object ServerReadiness {
   }
 
   /** Finds columns that are sent, or that a row filter reads, and that the role cannot read. */
-  private def columns(
-      connection: ServerConnection,
-      role: String,
-      tables: Seq[SourceTable],
-      publications: Seq[String]
-  ): Seq[(Long, String)] = {
-    val hidden = hiddenColumns(connection, tables.flatMap(_.files))
-    val ofFilters =
-      if (hidden.isEmpty) Map.empty[Long, Seq[String]] else filterColumns(connection, publications)
+  private def columns: Seq[(Long, String)] = {
+    val hidden = hiddenColumns
+    val ofFilters = if (hidden.isEmpty) Map.empty[Long, Seq[String]] else filterColumns
     for {
       table <- tables
       names = (table.columns.map(_.name) ++ ofFilters.getOrElse(table.oid, Nil)).distinct
@@ -136,18 +132,18 @@ object ServerReadiness {
   }
 
   /** The columns that the role cannot read, by the oids of their tables. */
-  private def hiddenColumns(connection: ServerConnection, files: Seq[Leaf]) =
+  private def hiddenColumns =
     connection
       .query(
         """SELECT a.attrelid::bigint, a.attname FROM pg_attribute a
           |WHERE a.attrelid = ANY (?::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
           |  AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')
           |ORDER BY a.attrelid, a.attnum""".stripMargin,
-        PublishedTables.array(files.map(_.oid))
+        oidsOfFiles
       )(row => row.getLong(1) -> row.getString(2))
       .groupMap(_._1)(_._2)
 
-  private def filterColumns(connection: ServerConnection, publications: Seq[String]) =
+  private def filterColumns =
     connection
       .query(
         """SELECT d.refobjid::bigint, a.attname
@@ -160,14 +156,10 @@ object ServerReadiness {
       )(row => row.getLong(1) -> row.getString(2))
       .groupMap(_._1)(_._2)
 
-  private def policies(
-      connection: ServerConnection,
-      role: String,
-      tables: Seq[SourceTable]
-  ): Seq[(Long, String)] = {
+  private def policies: Seq[(Long, String)] = {
     val hiding = connection.query(
       "SELECT oid::bigint FROM pg_class WHERE oid = ANY (?::oid[]) AND row_security_active(oid)",
-      PublishedTables.array(tables.flatMap(_.files).map(_.oid))
+      oidsOfFiles
     )(_.getLong(1)).toSet
     for (table <- tables; file <- table.files if hiding(file.oid))
       yield table.oid ->
@@ -176,14 +168,11 @@ object ServerReadiness {
   }
 
   /** Partitions whose changes are not in the WAL. */
-  private def notLogged(
-      connection: ServerConnection,
-      tables: Seq[SourceTable]
-  ): Seq[(Long, String)] = {
+  private def notLogged: Seq[(Long, String)] = {
     val foreign = connection.query(
       """SELECT oid::bigint, relkind = 'f' FROM pg_class
         |WHERE oid = ANY (?::oid[]) AND (relkind = 'f' OR relpersistence <> 'p')""".stripMargin,
-      PublishedTables.array(tables.flatMap(_.files).map(_.oid))
+      oidsOfFiles
     )(row => row.getLong(1) -> row.getBoolean(2)).toMap
     for {
       table <- tables
@@ -204,16 +193,13 @@ object ServerReadiness {
    * Finds hashed columns of keys whose equal values can have different texts, for example 1.0 and 1.00. The target
    * would get a row for each text.
    */
-  private def hashedKeys(
-      connection: ServerConnection,
-      tables: Seq[SourceTable]
-  ): Seq[(Long, String)] = {
+  private def hashedKeys: Seq[(Long, String)] = {
     val keys = tables.map(table =>
       table -> table.columns.filter(column => column.isHashed && table.key.contains(column.name))
     ).filter(_._2.nonEmpty)
     if (keys.isEmpty) Nil
     else {
-      val inexact = inexactColumns(connection, keys.map(_._1))
+      val inexact = inexactColumns(keys.map(_._1))
       for {
         (table, columns) <- keys
         column <- columns
@@ -225,7 +211,7 @@ object ServerReadiness {
   }
 
   /** The columns in which equal values can have different texts, each with its type or its collation. */
-  private def inexactColumns(connection: ServerConnection, tables: Seq[SourceTable]) =
+  private def inexactColumns(tables: Seq[SourceTable]) =
     connection
       .query(
         """WITH RECURSIVE base (type, relation, number, "collation") AS (
@@ -252,31 +238,6 @@ object ServerReadiness {
       }
       .flatten
       .toMap
-
-  /** The types whose values are equal if, and only if, their texts are. */
-  private val ExactTypes = Seq(
-    "bool",
-    "int2",
-    "int4",
-    "int8",
-    "oid",
-    "text",
-    "varchar",
-    "name",
-    "uuid",
-    "bytea",
-    "date",
-    "time",
-    "timetz",
-    "timestamp",
-    "timestamptz",
-    "inet",
-    "cidr",
-    "macaddr",
-    "macaddr8",
-    "bit",
-    "varbit"
-  )
 
   private def noColumn(table: SourceTable): Seq[String] = Option.when(table.columns.isEmpty) {
     val name = shown(table.name)
@@ -326,11 +287,9 @@ object ServerReadiness {
       table: SourceTable,
       key: Seq[String],
       generated: Set[String],
-      publications: Seq[Publication],
       version: Int
   ): Seq[String] = {
-    val sent = table.columns.map(_.name).toSet
-    val (there, unsent) = key.partition(sent)
+    val (there, unsent) = key.partition(table.columns.map(_.name).toSet)
     val isGenerated = unsent.exists(generated)
     val isFull = table.identity == ReplicaIdentity.Full
     val publishes = isGenerated && version >= PublishedRelations.FirstWithGeneratedColumns
@@ -338,7 +297,7 @@ object ServerReadiness {
       val named = unsent.map(SqlIdentifier(_)).mkString(", ")
       val remedy =
         if (publishes)
-          s"ALTER PUBLICATION ${SqlIdentifier(of(table, publications).head.name)} " +
+          s"ALTER PUBLICATION ${SqlIdentifier(publicationsOf(table).head.name)} " +
             "SET (publish_generated_columns = stored);"
         else full(table.name)
       s"The publications do not send the columns $named of the key of ${shown(table.name)}: $remedy"
@@ -346,7 +305,7 @@ object ServerReadiness {
   }
 
   /** The stored generated columns of tables, by their oids. */
-  private def generatedColumns(connection: ServerConnection, tables: Seq[SourceTable]) =
+  private def generatedColumns =
     connection
       .query(
         "SELECT attrelid::bigint, attname FROM pg_attribute " +
@@ -356,13 +315,7 @@ object ServerReadiness {
       .groupMap(_._1)(_._2)
       .map { case (oid, names) => oid -> names.toSet }
 
-  /** @param operations the operations that the publication sends */
-  final private case class Publication(oid: Long, name: String, operations: Set[String])
-
-  private def sentOperations(
-      connection: ServerConnection,
-      publications: Seq[String]
-  ): Seq[Publication] = {
+  private def sentOperations: Seq[Publication] = {
     val operations = SourceTable.Operations
     connection.query(
       operations.map(name => s", pub$name").mkString("SELECT oid::bigint, pubname", "", " ") +
@@ -378,22 +331,22 @@ object ServerReadiness {
   }
 
   /** The publications that have a table. */
-  private def of(table: SourceTable, publications: Seq[Publication]): Seq[Publication] = {
-    val own = publications.filter(found => table.publications.contains(found.oid))
-    if (own.isEmpty) publications else own
+  private def publicationsOf(table: SourceTable): Seq[Publication] = {
+    val own = sent.filter(found => table.publications.contains(found.oid))
+    if (own.isEmpty) sent else own
   }
 
-  private def operations(publications: Seq[Publication]): Seq[String] = {
-    val unsent = SourceTable.Operations.filterNot(name => publications.exists(_.operations(name)))
+  private def operationsOfAll: Seq[String] = {
+    val unsent = SourceTable.Operations.filterNot(name => sent.exists(_.operations(name)))
     Option.when(unsent.nonEmpty)(
       s"The publications leave out the changes of all tables by ${unsent.mkString(", ")}: " +
-        allOperations(publications.head)
+        allOperations(sent.head)
     ).toSeq
   }
 
-  private def operations(table: SourceTable, publications: Seq[Publication]): Seq[String] = {
+  private def operations(table: SourceTable): Seq[String] = {
     val unsent = table.unpublished
-    val own = of(table, publications)
+    val own = publicationsOf(table)
     Option.when(unsent.nonEmpty)(
       s"The publications leave out the changes of ${shown(table.name)} by ${unsent.mkString(", ")}, and all " +
         "tables of a publication that you alter are copied again: " +
@@ -407,4 +360,35 @@ object ServerReadiness {
 
   private def shown(table: TableName) =
     s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"
+}
+
+private object ReadinessCheck {
+
+  /** The types whose values are equal if, and only if, their texts are. */
+  val ExactTypes = Seq(
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "oid",
+    "text",
+    "varchar",
+    "name",
+    "uuid",
+    "bytea",
+    "date",
+    "time",
+    "timetz",
+    "timestamp",
+    "timestamptz",
+    "inet",
+    "cidr",
+    "macaddr",
+    "macaddr8",
+    "bit",
+    "varbit"
+  )
+
+  /** @param operations the operations that the publication sends */
+  final case class Publication(oid: Long, name: String, operations: Set[String])
 }
