@@ -227,7 +227,7 @@ final private class ReadinessCheck(
           |FROM base JOIN pg_type t ON t.oid = type AND t.typtype <> 'd'
           |LEFT JOIN pg_collation c ON c.oid = "collation"""".stripMargin,
         PublishedTables.array(tables.map(_.oid)),
-        ExactTypes.toArray
+        ExactTypes
       ) { row =>
         val why =
           if (!row.getBoolean("is_exact")) Some(s"the type ${row.getString("type")}")
@@ -365,29 +365,9 @@ final private class ReadinessCheck(
 private object ReadinessCheck {
 
   /** The types whose values are equal if, and only if, their texts are. */
-  val ExactTypes = Seq(
-    "bool",
-    "int2",
-    "int4",
-    "int8",
-    "oid",
-    "text",
-    "varchar",
-    "name",
-    "uuid",
-    "bytea",
-    "date",
-    "time",
-    "timetz",
-    "timestamp",
-    "timestamptz",
-    "inet",
-    "cidr",
-    "macaddr",
-    "macaddr8",
-    "bit",
-    "varbit"
-  )
+  val ExactTypes: Array[String] =
+    ("bool int2 int4 int8 oid text varchar name uuid bytea date time timetz timestamp timestamptz " +
+      "inet cidr macaddr macaddr8 bit varbit").split(' ')
 
   /** @param operations the operations that the publication sends */
   final case class Publication(oid: Long, name: String, operations: Set[String])
