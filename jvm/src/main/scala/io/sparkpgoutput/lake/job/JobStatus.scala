@@ -105,55 +105,41 @@ object JobStatus {
   private val mapper = new ObjectMapper
 
   private val columns = Seq(
-    StructField("table", StringType),
-    StructField("target", StringType),
-    StructField("mode", StringType),
-    StructField("state", StringType),
-    StructField("reason", StringType),
-    StructField("since", TimestampType),
-    StructField("next_try", TimestampType),
-    StructField("lsn", StringType),
-    StructField("last_change", TimestampType),
-    StructField("lag", DoubleType),
-    StructField("queue_changes", LongType),
-    StructField("queue_bytes", LongType),
-    StructField("files", LongType),
-    StructField("deleted_rows", LongType),
-    StructField("rewritten_bytes", LongType),
-    StructField("last_rewrite", TimestampType)
+    column("table", StringType)(now => Some(now.state.name.toString)),
+    column("target", StringType)(now => Some(now.state.target)),
+    column("mode", StringType)(now => Some(now.state.table.mode.name)),
+    column("state", StringType)(now => Some(now.state.status.name)),
+    column("reason", StringType)(now =>
+      now.state.status.why.orElse(now.state.copyReason).orElse(now.shown.flatMap(_.waits))
+    ),
+    column("since", TimestampType)(now =>
+      Some(now.state.status).collect { case Failed(_, since, _, _) => Timestamp.from(since) }
+    ),
+    column("next_try", TimestampType)(_.shown.flatMap(_.nextTry).map(Timestamp.from)),
+    column("lsn", StringType)(_.lsn.map(Lsn.format)),
+    column("last_change", TimestampType)(_.state.lastChange.map(Timestamp.from)),
+    column("lag", DoubleType)(_.lag),
+    column("queue_changes", LongType)(_.shown.map(_.changes)),
+    column("queue_bytes", LongType)(_.shown.map(_.bytes)),
+    column("files", LongType)(_.files.map(_.files)),
+    column("deleted_rows", LongType)(_.files.map(_.deletedRows)),
+    column("rewritten_bytes", LongType)(_.files.map(_.rewrittenBytes)),
+    column("last_rewrite", TimestampType)(_.files.flatMap(_.lastRewrite).map(Timestamp.from))
   )
+
+  /** A column, with its value in the row of a table. */
+  private def column(name: String, dataType: DataType)(value: TableNow => Option[Any]) =
+    StructField(name, dataType) -> value
+
+  private val schema = StructType(columns.map(_._1))
 
   /** Returns a row for each table. */
   private[job] def toDataFrame(session: SparkSession, now: StatusNow): DataFrame =
-    session.createDataFrame(rows(now).asJava, StructType(columns))
+    session.createDataFrame(rows(now).asJava, schema)
 
   private def rows(now: StatusNow): Seq[Row] = now.tables.map(table => Row.fromSeq(values(table)))
 
-  private def values(now: TableNow): Seq[Any] = {
-    val (table, shown) = (now.state, now.shown)
-    val since = table.status match {
-      case Failed(_, since, _, _) => Some(since)
-      case _                      => None
-    }
-    Seq(
-      table.name.toString,
-      table.target,
-      table.table.mode.name,
-      table.status.name,
-      table.status.why.orElse(table.copyReason).orElse(shown.flatMap(_.waits)).orNull,
-      since.map(Timestamp.from).orNull,
-      shown.flatMap(_.nextTry).map(Timestamp.from).orNull,
-      now.lsn.map(Lsn.format).orNull,
-      table.lastChange.map(Timestamp.from).orNull,
-      now.lag.map(Double.box).orNull,
-      shown.map(shown => Long.box(shown.changes)).orNull,
-      shown.map(shown => Long.box(shown.bytes)).orNull,
-      now.files.map(files => Long.box(files.files)).orNull,
-      now.files.map(files => Long.box(files.deletedRows)).orNull,
-      now.files.map(files => Long.box(files.rewrittenBytes)).orNull,
-      now.files.flatMap(_.lastRewrite).map(Timestamp.from).orNull
-    )
-  }
+  private def values(table: TableNow): Seq[Any] = columns.map(_._2(table).orNull)
 
   // The file `status.json`. The commands that start no Spark read it, too: `job_status.py`.
 
@@ -184,7 +170,7 @@ object JobStatus {
 
   /** The columns of [[toDataFrame]], and what [[read]] needs to make them from a newer state. */
   private def table(table: TableNow, now: StatusNow) = {
-    val row = columns.map(_.name).zip(values(table)).map {
+    val row = schema.fieldNames.toSeq.zip(values(table)).map {
       case (name, time: Timestamp) => name -> text(time.toInstant)
       case other                   => other
     }
@@ -272,7 +258,7 @@ object JobStatus {
     }
     val more = Seq(StructField("rows", LongType)).filter(_ => countsRows) :+
       StructField("written", TimestampType)
-    session.createDataFrame(found.asJava, StructType(columns ++ more))
+    session.createDataFrame(found.asJava, StructType(schema ++ more))
   }
 
   private def count(session: SparkSession, state: JobState): Map[Long, Long] = {
