@@ -95,36 +95,24 @@ final case class VerifiedTable(
 
   /** The result in one word. */
   def result: String = found match {
-    case Right(difference) if difference.isNone => VerifiedTable.Equal
-    case Right(_)                               => VerifiedTable.Different
-    case Left(_)                                => VerifiedTable.Skipped
+    case Right(difference) => if (difference.isNone) "equal" else "different"
+    case Left(_)           => "skipped"
   }
 }
 
 object VerifiedTable {
-  final private val Equal = "equal"
-  final private val Different = "different"
-  final private val Skipped = "skipped"
-
-  private val keys = ArrayType(
-    StructType(Seq(StructField("kind", StringType), StructField("key", StringType)))
-  )
-
-  private val schema = StructType(
-    Seq(
-      StructField("table", StringType),
-      StructField("target", StringType),
-      StructField("result", StringType),
-      StructField("reason", StringType),
-      StructField("lsn", StringType),
-      StructField("server_rows", LongType),
-      StructField("target_rows", LongType),
-      StructField("only_at_server", LongType),
-      StructField("only_in_target", LongType),
-      StructField("different", LongType),
-      StructField("keys", keys)
-    )
-  )
+  private val schema = new StructType()
+    .add("table", StringType)
+    .add("target", StringType)
+    .add("result", StringType)
+    .add("reason", StringType)
+    .add("lsn", StringType)
+    .add("server_rows", LongType)
+    .add("target_rows", LongType)
+    .add("only_at_server", LongType)
+    .add("only_in_target", LongType)
+    .add("different", LongType)
+    .add("keys", ArrayType(new StructType().add("kind", StringType).add("key", StringType)))
 
   /** Returns a row for each table. */
   def toDataFrame(session: SparkSession, tables: Seq[VerifiedTable]): DataFrame =
