@@ -247,9 +247,9 @@ final class RowComparison(schema: StructType, key: Seq[String], tasks: Int) {
       .toSeq
       .map { row =>
         val kind =
-          if (row.getLong(1) == 0) DifferingKey.OnlyServer
-          else if (row.getLong(0) == 0) DifferingKey.OnlyTarget
-          else DifferingKey.Different
+          if (row.getLong(1) == 0) "only at the server"
+          else if (row.getLong(0) == 0) "only in the target"
+          else "different"
         DifferingKey(kind, row.getString(2))
       }
   }
@@ -418,9 +418,3 @@ final case class TableDifference(
  * @param key the columns of the key as JSON; all columns if the table has no key
  */
 final case class DifferingKey(kind: String, key: String)
-
-object DifferingKey {
-  val OnlyServer = "only at the server"
-  val OnlyTarget = "only in the target"
-  val Different = "different"
-}
