@@ -13,7 +13,7 @@ import io.sparkpgoutput.lake.copy.SlotSnapshot
 import io.sparkpgoutput.lake.core.TableState
 import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.folder.JobAnswer
-import io.sparkpgoutput.lake.verify.{PinnedTable, TableVerifier, VerifiedTable}
+import io.sparkpgoutput.lake.verify.{PinnedTable, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.ServerStillWaits
 
@@ -40,7 +40,6 @@ final private[job] class Verifications(
   import Verifications._
   import job.{core, folder, log, options, target}
 
-  private val verifier = new TableVerifier(job.session, options.source, target)
   private val running = new AtomicInteger
 
   def isBusy: Boolean = running.get > 0
@@ -237,7 +236,7 @@ final private[job] class Verifications(
     val name = pinned.state.name
     def attempt(table: VerifiedTable, canPass: Boolean) = Attempt(name, table, canPass)
     try {
-      val found = verifier.compare(pinned, snapshot)
+      val found = pinned.compare(job.session, options.source, target, snapshot)
       val table = VerifiedTable(name.toString, pinned.state.target, snapshot.lsn, Right(found))
       log.tell(f"The table $name is ${table.result}: ${found.serverRows}%,d rows.")
       attempt(table, canPass = false)

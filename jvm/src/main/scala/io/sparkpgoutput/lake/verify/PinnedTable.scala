@@ -25,32 +25,6 @@ import io.sparkpgoutput.lake.core.TableState
 import io.sparkpgoutput.lake.target.{TablePlace, Target}
 import io.sparkpgoutput.protocol.Lsn
 
-/** Compares tables of a target with those of the server. */
-final class TableVerifier(
-    session: SparkSession,
-    source: CopySource,
-    target: Target
-) {
-
-  /**
-   * Compares a table. The rows of the server are read as a copy reads them, so a value is the same on both
-   * sides if a copy would write it. It uses at most half of the cores, so that the stream has the
-   * other half.
-   *
-   * @throws LakeException if the table was truncated, rewritten or altered since the snapshot
-   */
-  def compare(pinned: PinnedTable, snapshot: SlotSnapshot): TableDifference = {
-    val own = ClonedSession.of(session)
-    val table = pinned.state.table
-    Using.resource(TableCopy.join(snapshot, source, table)) { copy =>
-      own.sparkContext.setJobDescription(s"verification of ${table.source.name}")
-      val tasks = math.max(1, own.sparkContext.defaultParallelism / 2)
-      new RowComparison(table.schema, table.source.key, tasks)
-        .compare(copy.rows(own), pinned.rows(own, target))
-    }
-  }
-}
-
 /**
  * A table at a version of the target that has all transactions below an LSN, and no others.
  *
@@ -59,11 +33,34 @@ final class TableVerifier(
 final case class PinnedTable(state: TableState, version: String) {
 
   /**
+   * Compares the table with that of the server. The rows of the server are read as a copy reads them, so a value is
+   * the same on both sides if a copy would write it. It uses at most half of the cores, so that the stream has the
+   * other half.
+   *
+   * @throws LakeException if the table was truncated, rewritten or altered since the snapshot
+   */
+  def compare(
+      session: SparkSession,
+      source: CopySource,
+      target: Target,
+      snapshot: SlotSnapshot
+  ): TableDifference = {
+    val own = ClonedSession.of(session)
+    val table = state.table
+    Using.resource(TableCopy.join(snapshot, source, table)) { copy =>
+      own.sparkContext.setJobDescription(s"verification of ${table.source.name}")
+      val tasks = math.max(1, own.sparkContext.defaultParallelism / 2)
+      new RowComparison(table.schema, table.source.key, tasks)
+        .compare(copy.rows(own), rows(own, target))
+    }
+  }
+
+  /**
    * Returns the rows of the version, in the columns and types that a copy has now. Columns that users
    * have added, or that the server does not have any more, are left out, and so are rows that are marked as deleted,
    * and versions that are not current.
    */
-  def rows(session: SparkSession, target: Target): DataFrame = {
+  private def rows(session: SparkSession, target: Target): DataFrame = {
     val all = target.readVersion(session, state.target, version)
     val found = state.table.endLsn.fold(all)(name => all.where(col(name).isNull))
     found.select(state.table.schema.map { field =>
