@@ -225,31 +225,29 @@ final private[job] class Verifications(
         try Right(PinnedTable(table, target.version(table.target)))
         catch {
           case NonFatal(problem) if !job.isEnding =>
-            val text = TableFailures.text(problem)
-            log.warn(s"The table $name is not verified. $text")
-            skipped(table.target, text, TableFailures.isPassing(problem))
+            Left(failed(table, lsn, problem, TableFailures.isPassing(problem)))
         }
     }
   }
 
   private def compare(pinned: PinnedTable, snapshot: SlotSnapshot): Attempt = {
     val name = pinned.state.name
-    def attempt(table: VerifiedTable, canPass: Boolean) = Attempt(name, table, canPass)
     try {
       val found = pinned.compare(job.session, options.source, target, snapshot)
       val table = VerifiedTable(name.toString, pinned.state.target, snapshot.lsn, Right(found))
       log.tell(f"The table $name is ${table.result}: ${found.serverRows}%,d rows.")
-      attempt(table, canPass = false)
+      Attempt(name, table, canPass = false)
     } catch {
       case NonFatal(problem) if !job.isEnding =>
-        val text = TableFailures.text(problem)
-        log.warn(s"The table $name is not verified. $text")
         val canPass = TableFailures.isPassing(problem) || TableFailures.isChanged(problem)
-        attempt(
-          VerifiedTable(name.toString, pinned.state.target, snapshot.lsn, Left(text)),
-          canPass
-        )
+        failed(pinned.state, snapshot.lsn, problem, canPass)
     }
+  }
+
+  private def failed(table: TableState, lsn: Long, problem: Throwable, canPass: Boolean) = {
+    val text = TableFailures.text(problem)
+    log.warn(s"The table ${table.name} is not verified. $text")
+    Attempt(table.name, VerifiedTable(table.name.toString, table.target, lsn, Left(text)), canPass)
   }
 }
 
