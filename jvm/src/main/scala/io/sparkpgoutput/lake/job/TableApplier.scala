@@ -108,29 +108,18 @@ final private[job] class TableApplier(job: JobParts) {
     TableComparison.compare(table.table.source, now.source, table.columnNames) match {
       case Left(reason) => throw changed(table, reason)
       case Right(changes) =>
-        catalog.reason(table.table.source, changes).foreach { reason =>
-          throw changed(table, reason)
-        }
-        taken(table, now, changes).foreach { name =>
-          throw changed(
-            table,
-            s"The target has a column '$name' already, whose values are not those of the new one."
-          )
-        }
-        TableEvolution.otherType(table.table, now).orElse(
-          TableEvolution.otherMode(table.table, now)
-        ).foreach { reason =>
-          throw changed(table, reason)
-        }
-        val next = TableEvolution.next(table, now, changes)
-        TableEvolution.otherShape(table.table, next.table).foreach { reason =>
-          throw changed(table, reason)
-        }
+        lazy val next = TableEvolution.next(table, now, changes)
+        catalog.reason(table.table.source, changes)
+          .orElse(taken(table, now, changes))
+          .orElse(TableEvolution.otherType(table.table, now))
+          .orElse(TableEvolution.otherMode(table.table, now))
+          .orElse(TableEvolution.otherShape(table.table, next.table))
+          .foreach(reason => throw changed(table, reason))
         next
     }
 
   /**
-   * Returns the name of a new or renamed column if another column of the target has it: one that the source
+   * Returns a reason if another column of the target has the name of a new or renamed column: one that the source
    * had before a copy, or one that a user has added.
    */
   private def taken(
@@ -149,7 +138,9 @@ final private[job] class TableApplier(job: JobParts) {
         val columns = target.columns(part.target)
         added.find(name => columns.exists(_.equalsIgnoreCase(name)))
       }
-    }.headOption
+    }.headOption.map(name =>
+      s"The target has a column '$name' already, whose values are not those of the new one."
+    )
   }
 
   /**
