@@ -158,12 +158,12 @@ final case class TableState(
 /** A definition of a table to which the columns of the target are being changed. */
 final case class NextDefinition(table: MirroredTable, formerNames: Map[String, String])
 
-/** The status of a table. */
-sealed abstract class TableStatus(val name: String) {
-
-  /** Why the table has this status, if that needs a reason. */
-  def why: Option[String] = None
-}
+/**
+ * The status of a table.
+ *
+ * @param why why the table has this status, if that needs a reason
+ */
+sealed abstract class TableStatus(val name: String, val why: Option[String] = None)
 
 object TableStatus {
 
@@ -175,9 +175,7 @@ object TableStatus {
    * @param lsn the LSN of the copy's snapshot, as soon as it is known
    */
   final case class Copying(reason: String, lsn: Option[Long] = None)
-      extends TableStatus("copying") {
-    override def why: Option[String] = Some(reason)
-  }
+      extends TableStatus("copying", Some(reason))
 
   /** Changes of the table are applied. */
   case object Live extends TableStatus("live")
@@ -195,9 +193,7 @@ object TableStatus {
       since: Instant,
       needsCopy: Boolean,
       isLasting: Boolean
-  ) extends TableStatus("failed") {
-    override def why: Option[String] = Some(reason)
-  }
+  ) extends TableStatus("failed", Some(reason))
 
   /** The server does not publish the table any more. Its rows stay. */
   case object Dropped extends TableStatus("dropped")
