@@ -49,11 +49,9 @@ final case class JobState(
    */
   def has: Long = tables.values.flatMap { table =>
     table.status match {
-      case Copying(_, lsn)            => lsn
-      case TableStatus.Dropped        => None
-      case TableStatus.Excluded       => None
-      case Failed(_, _, needsCopy, _) => if (needsCopy) None else table.newestMark
-      case Live                       => table.newestMark
+      case Copying(_, lsn)                        => lsn
+      case _ if table.isLeft || table.needsCopy => None
+      case _                                      => table.newestMark
     }
   }.foldLeft(confirmed)(Lsn.max)
 
