@@ -271,7 +271,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         val isLasting = kind != TableFailure.Passing
         if (!isLasting) work.retries(text, now) else work.waiting = None
         val needsCopy = wasCopying || (kind == TableFailure.Changed && settings.copiesChanged)
-        change(oid)(_.copy(status = Failed(reason, work.fails(now), needsCopy, isLasting)))
+        change(oid)(_.copy(status = work.failed(reason, now, needsCopy, isLasting)))
         endIfAsked(oid, reason)
         write(): Unit
     }
@@ -378,9 +378,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   private def refuse(oid: Long, problem: String, now: Long): Unit = {
     works(oid).isRefused = true
     works(oid).waiting = None
-    change(oid)(_.copy(status =
-      Failed(problem, works(oid).fails(now), needsCopy = true, isLasting = true)
-    ))
+    change(oid)(_.copy(status = works(oid).failed(problem, now, needsCopy = true)))
     endIfAsked(oid, problem)
     write(): Unit
   }

@@ -191,7 +191,7 @@ abstract private[core] class JobMemory(start: JobState) {
       work.snapshotFailure = None
       // A requested copy would lose the changes before it, so the table keeps them, and the request is over.
       change(table.oid)(_.copy(
-        status = Failed(reason, work.fails(now), table.needsCopy, isLasting = true),
+        status = work.failed(reason, now, table.needsCopy),
         copyReason = None
       ))
     }
@@ -326,13 +326,7 @@ abstract private[core] class JobMemory(start: JobState) {
     work.notBefore = now + TableWork.FirstRetry
     change(oid)(_.copy(status =
       if (work.lost < TableWork.MostCopies) Copying(DiskFull)
-      else
-        Failed(
-          s"$DiskFull Raise the option queueDisk.",
-          work.fails(now),
-          needsCopy = true,
-          isLasting = true
-        )
+      else work.failed(s"$DiskFull Raise the option queueDisk.", now, needsCopy = true)
     ))
     write(): Unit
   }
@@ -487,10 +481,11 @@ final private class TableWork {
   /** When the table has failed first since its last commit or copy. */
   var failedSince = Option.empty[Instant]
 
-  /** Notes that the table fails. Returns since when it has failed. */
-  def fails(now: Long): Instant = {
-    failedSince = failedSince.orElse(Some(Instant.ofEpochMilli(now)))
-    failedSince.get
+  /** Notes that the table fails. Returns its status. */
+  def failed(reason: String, now: Long, needsCopy: Boolean, isLasting: Boolean = true): Failed = {
+    val since = failedSince.getOrElse(Instant.ofEpochMilli(now))
+    failedSince = Some(since)
+    Failed(reason, since, needsCopy, isLasting)
   }
 
   def succeeded(now: Long): Unit = {
