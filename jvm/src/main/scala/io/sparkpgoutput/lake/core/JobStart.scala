@@ -73,8 +73,8 @@ object JobStart {
    * Decides how a job starts.
    *
    * @param fresh
-   *   the state of a new job, by the options of this start and the server. A job that goes on takes the
-   *   timeline, the publications, the target and the format from it.
+   *   the state of a new job, by the options of this start and the server. A job that goes on has the same source, and
+   *   keeps its id, its confirmed LSN and its tables.
    */
   def of(fresh: JobState, found: FoundJob): JobStart = found.kept match {
     case None =>
@@ -84,14 +84,7 @@ object JobStart {
       take(fresh, found)
     case Some(kept) =>
       check(fresh, found, kept)
-      val state = kept.copy(
-        timeline = fresh.timeline,
-        publications = fresh.publications,
-        target = fresh.target,
-        format = fresh.format,
-        infinity = fresh.infinity,
-        moneyScale = fresh.moneyScale
-      )
+      val state = fresh.copy(id = kept.id, confirmed = kept.confirmed, tables = kept.tables)
       // A process was killed before the slot was made, or before it wrote where the slot begins.
       if (kept.confirmed == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
       else {
