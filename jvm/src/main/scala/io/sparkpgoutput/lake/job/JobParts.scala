@@ -140,10 +140,7 @@ final private[job] class SharedCore(core: JobCore) {
 
   def apply[T](body: JobCore => T): T = synchronized {
     try body(core)
-    finally {
-      isChanged = true
-      notifyAll()
-    }
+    finally wake()
   }
 
   /** Like [[apply]], for calls that change nothing that commands depend on. */
