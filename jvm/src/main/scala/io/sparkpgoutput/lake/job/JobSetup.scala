@@ -147,10 +147,7 @@ final private[job] class ReadyJob(
   )
 
   /** Whether a user has asked to start over with a new slot and copies of all tables. */
-  private val startsOver = isMarked || requests.exists {
-    case _: ResyncAllRequest => true
-    case _                   => false
-  }
+  private val startsOver = isMarked || requests.exists(_.isInstanceOf[ResyncAllRequest])
 
   private val start = if (startsOver) startOver() else goOn()
 

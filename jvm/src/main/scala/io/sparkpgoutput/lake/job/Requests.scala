@@ -178,22 +178,19 @@ object ResyncCommand {
   private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[TableName] = tables.map {
     table =>
       // A table whose names are just this text wins over one whose names are in another case.
-      known.filter(_.toString == table) match {
+      val plain = known.filter(_.toString == table)
+      (if (plain.isEmpty) known.filter(TargetNames.isOf(table, _)) else plain) match {
         case Seq(one) => one
-        case plain =>
-          (if (plain.isEmpty) known.filter(TargetNames.isOf(table, _)) else plain) match {
-            case Seq(one) => one
-            case Seq() => throw new LakeException(
-                "PGOUTPUT_REPLICATE_OPTION.UNKNOWN_TABLE",
-                "table" -> table,
-                "known" -> known.map(_.unambiguous).sorted.mkString(", ")
-              )
-            case several => throw new LakeException(
-                "PGOUTPUT_REPLICATE_OPTION.SEVERAL_TABLES",
-                "table" -> table,
-                "known" -> several.map(QuotedName(_)).sorted.mkString(", ")
-              )
-          }
+        case Seq() => throw new LakeException(
+            "PGOUTPUT_REPLICATE_OPTION.UNKNOWN_TABLE",
+            "table" -> table,
+            "known" -> known.map(_.unambiguous).sorted.mkString(", ")
+          )
+        case several => throw new LakeException(
+            "PGOUTPUT_REPLICATE_OPTION.SEVERAL_TABLES",
+            "table" -> table,
+            "known" -> several.map(QuotedName(_)).sorted.mkString(", ")
+          )
       }
   }.distinct
 
