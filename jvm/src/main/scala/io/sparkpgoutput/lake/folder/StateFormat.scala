@@ -139,18 +139,17 @@ private[folder] object StateFormat {
   def name(of: JsonFields): TableName = TableName(of.text("schema"), of.text("table"))
 
   private def table(state: TableState, definition: MirroredTable => RawValue) = fields(
-    Seq(
-      "oid" -> state.oid,
-      "target" -> state.target,
-      "generation" -> state.generation,
-      "status" -> status(state.status),
-      "number" -> state.number,
-      "definition" -> definition(state.table),
-      "formerNames" -> state.formerNames.asJava
-    ) ++ state.next.map("next" -> next(_, definition))
-      ++ state.copyReason.map("copyReason" -> _)
-      ++ state.mark.map("mark" -> Lsn.format(_))
-      ++ state.lastChange.map("lastChange" -> _.toString): _*
+    "oid" -> state.oid,
+    "target" -> state.target,
+    "generation" -> state.generation,
+    "status" -> status(state.status),
+    "number" -> state.number,
+    "definition" -> definition(state.table),
+    "formerNames" -> state.formerNames.asJava,
+    "next" -> state.next.map(next(_, definition)),
+    "copyReason" -> state.copyReason,
+    "mark" -> state.mark.map(Lsn.format(_)),
+    "lastChange" -> state.lastChange.map(_.toString)
   )
 
   private def table(of: JsonFields): TableState = {
@@ -171,7 +170,7 @@ private[folder] object StateFormat {
   private def status(status: TableStatus) = fields(
     ("name" -> status.name) +: (status match {
       case TableStatus.Copying(reason, lsn) =>
-        Seq("reason" -> reason) ++ lsn.map("lsn" -> Lsn.format(_))
+        Seq("reason" -> reason, "lsn" -> lsn.map(Lsn.format(_)))
       case TableStatus.Failed(reason, since, needsCopy, isLasting) => Seq(
           "reason" -> reason,
           "since" -> since.toString,
@@ -209,14 +208,13 @@ private[folder] object StateFormat {
   )
 
   private def column(column: TableColumn) = fields(
-    Seq(
-      "number" -> column.number,
-      "name" -> column.name,
-      "type" -> column.typeId,
-      "modifier" -> column.modifier,
-      "version" -> column.version,
-      "hasMissing" -> column.hasMissing
-    ) ++ column.hash.map("hash" -> _): _*
+    "number" -> column.number,
+    "name" -> column.name,
+    "type" -> column.typeId,
+    "modifier" -> column.modifier,
+    "version" -> column.version,
+    "hasMissing" -> column.hasMissing,
+    "hash" -> column.hash
   )
 
   private def column(of: JsonFields): TableColumn = TableColumn(
@@ -233,45 +231,48 @@ private[folder] object StateFormat {
     val source = table.source
     fields(
       nameFields(source.name) ++ Seq(
-        "columns" -> source.columns.map(column(_)).asJava
-      ) ++
-        Option.when(source.excluded.nonEmpty)(
-          "excluded" -> source.excluded.map(column(_)).asJava
-        ) ++ Seq(
-          "unsent" -> source.unsent.asJava,
-          "key" -> source.key.asJava,
-          "identity" -> source.identity.code.toString,
-          "publish" -> source.publish.asJava
-        ) ++ source.rowFilter.map("rowFilter" -> _) ++ Seq(
-          "fileNode" -> source.fileNode,
-          "isPartitioned" -> source.isPartitioned,
-          "leaves" -> source.leaves.map(leaf =>
-            fields(
-              Seq("oid" -> leaf.oid) ++ nameFields(leaf.name) ++ Seq(
-                "fileNode" -> leaf.fileNode,
-                "identity" -> leaf.identity.code.toString,
-                "attached" -> leaf.attached,
-                "links" -> leaf.links,
-                "isLogged" -> leaf.isLogged
-              ): _*
-            )
-          ).asJava,
-          "horizon" -> source.horizon,
-          "memberships" -> source.memberships.asJava,
-          "publicationVersions" -> source.publications
-            .map { case (oid, version) => oid.toString -> version }.asJava,
-          "attributes" -> source.attributes,
-          "sparkSchema" -> new RawValue(table.schema.json),
-          "types" -> table.types.declarations
-            .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
-          // A release that does not know the word of a mode would delete rows.
-          "mode" -> (if (table.mode == TableMode.Marking) Marking else table.mode.name)
-        ) ++ table.mode.parts.collect { case TableMode.History(prefix) =>
-          "historyPrefix" -> prefix
-        } ++ Option.when(table.marks && table.mode != TableMode.Marking)("mirror" -> Marking)
-        ++ shape(table.shape): _*
+        "columns" -> source.columns.map(column(_)).asJava,
+        "excluded" -> unlessEmpty(source.excluded.map(column(_))),
+        "unsent" -> source.unsent.asJava,
+        "key" -> source.key.asJava,
+        "identity" -> source.identity.code.toString,
+        "publish" -> source.publish.asJava,
+        "rowFilter" -> source.rowFilter,
+        "fileNode" -> source.fileNode,
+        "isPartitioned" -> source.isPartitioned,
+        "leaves" -> source.leaves.map(leaf(_)).asJava,
+        "horizon" -> source.horizon,
+        "memberships" -> source.memberships.asJava,
+        "publicationVersions" -> source.publications
+          .map { case (oid, version) => oid.toString -> version }.asJava,
+        "attributes" -> source.attributes,
+        "sparkSchema" -> new RawValue(table.schema.json),
+        "types" -> table.types.declarations
+          .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
+        // A release that does not know the word of a mode would delete rows.
+        "mode" -> (if (table.mode == TableMode.Marking) Marking else table.mode.name),
+        "historyPrefix" -> table.mode.parts.collectFirst { case TableMode.History(prefix) =>
+          prefix
+        },
+        "mirror" -> Option.when(table.marks && table.mode != TableMode.Marking)(Marking),
+        "partition" -> unlessEmpty(table.shape.partition.map(_.sql)),
+        "cluster" -> unlessEmpty(table.shape.cluster)
+      ): _*
     )
   }
+
+  private def unlessEmpty[A](list: Seq[A]) = Option.when(list.nonEmpty)(list.asJava)
+
+  private def leaf(leaf: Leaf) = fields(
+    "oid" -> leaf.oid,
+    "schema" -> leaf.name.namespace,
+    "table" -> leaf.name.name,
+    "fileNode" -> leaf.fileNode,
+    "identity" -> leaf.identity.code.toString,
+    "attached" -> leaf.attached,
+    "links" -> leaf.links,
+    "isLogged" -> leaf.isLogged
+  )
 
   private def definition(oid: Long, target: String, of: JsonFields): MirroredTable = {
     val source = SourceTable(
@@ -323,10 +324,6 @@ private[folder] object StateFormat {
     case _       => None
   }
 
-  private def shape(shape: TableShape) = Seq(
-    "partition" -> shape.partition.map(_.sql),
-    "cluster" -> shape.cluster
-  ).collect { case (name, entries) if entries.nonEmpty => name -> entries.asJava }
 
   private def shape(of: JsonFields): TableShape = TableShape(
     of.optional("partition")(_.texts).toSeq.flatten.map(text =>
@@ -350,10 +347,13 @@ private[lake] object JsonFile {
     .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
     .build()
 
-  /** An object with its fields in this order. */
+  /** An object with its fields in this order, without those that are None. */
   def fields(values: (String, Any)*): java.util.Map[String, Any] = {
     val inOrder = new java.util.LinkedHashMap[String, Any]
-    values.foreach { case (name, value) => inOrder.put(name, value) }
+    values.foreach {
+      case (name, value: Option[_]) => value.foreach(inOrder.put(name, _))
+      case (name, value)            => inOrder.put(name, value)
+    }
     inOrder
   }
 

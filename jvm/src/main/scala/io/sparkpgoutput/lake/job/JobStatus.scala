@@ -166,7 +166,7 @@ object JobStatus {
   )
 
   private def values[A](metrics: Seq[JobMetric[A]], of: A) =
-    fields(metrics.flatMap(metric => metric.value(of).map(metric.name -> _)): _*)
+    fields(metrics.map(metric => metric.name -> metric.value(of)): _*)
 
   /** The columns of [[toDataFrame]], and what [[read]] needs to make them from a newer state. */
   private def table(table: TableNow, now: StatusNow) = {
