@@ -2,7 +2,6 @@ package io.sparkpgoutput.lake.job
 
 import java.nio.file.{Files, Path}
 import java.time.Duration
-import java.util.Locale
 import java.util.regex.Pattern
 
 import scala.jdk.CollectionConverters._
@@ -460,23 +459,12 @@ object ReplicateOptions {
         "A change does not fit if the target lacks the row that it changes, or has the row that it " +
           "inserts. With error, it is an error of the table. With repair, the job applies and counts it."
       )("error" -> false, "repair" -> true)((options, repairs) => options.copy(repairs = repairs)),
-      OptionSpec[ReplicateOptions](
+      OptionSpec.choice[ReplicateOptions, Boolean](
         "onTableError",
-        "isolate, stop",
         "isolate",
         "With isolate, an error of one table stops only this table, and the job tries again. With " +
           "stop, the error ends the job."
-      )((options, entry) =>
-        entry.value.toLowerCase(Locale.ROOT) match {
-          case "isolate" => Right(options.copy(skips = true))
-          case "stop"    => Right(options.copy(skips = false))
-          case "skip" => Left(
-              s"The option '${entry.name}' has no value 'skip' any more. Use 'isolate': an error " +
-                "stops only the table, and its changes are kept."
-            )
-          case _ => Left(entry.invalid("isolate, stop"))
-        }
-      ),
+      )("isolate" -> true, "stop" -> false)((options, skips) => options.copy(skips = skips)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onSchemaChange",
         "copy",
@@ -545,7 +533,7 @@ object ReplicateOptions {
    */
   def parse(entries: Seq[(String, String)]): ReplicateOptions = {
     val set = entries.filter(_._2 != null)
-    val parsed = renamed(set).toLeft(set).flatMap(list.parse).flatMap(check)
+    val parsed = list.parse(set).flatMap(check)
       .fold(
         problem =>
           throw new LakeException("PGOUTPUT_REPLICATE_OPTION.INVALID", "problem" -> problem),
@@ -559,12 +547,6 @@ object ReplicateOptions {
   def ofServer(entries: java.util.Map[String, String]): ReplicateOptions =
     parse((Map("target" -> "none", "checkpoint" -> "none") ++ entries.asScala).toSeq)
 
-  /** Returns what replaces an option that was removed. */
-  private def renamed(entries: Seq[(String, String)]): Option[String] =
-    entries.collectFirst {
-      case (name, _) if name.equalsIgnoreCase("maxBytesPerTrigger") =>
-        s"There is no option '$name' any more. Use 'maxBytesPerCommit', the size of a table's commit."
-    }
 
   private def check(options: ReplicateOptions): Either[String, ReplicateOptions] = {
     import options._

@@ -223,9 +223,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
       assert(refused("queueMemory" -> wrong).contains("or a share such as 20%"))
   }
 
-  test("an option that has another name now is refused with that name") {
-    assert(refused("MaxBytesPerTrigger" -> "1g").contains("Use 'maxBytesPerCommit'"))
-    assert(refused("onTableError" -> "skip").contains("Use 'isolate'"))
+  test("an error of a table isolates the table, or stops the job") {
     assert(refused("onTableError" -> "ignore").contains("isolate, stop"))
     assert(!parsed("onTableError" -> "STOP").skips && parsed("onTableError" -> "Isolate").skips)
   }
