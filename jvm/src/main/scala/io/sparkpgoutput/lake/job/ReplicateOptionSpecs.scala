@@ -58,10 +58,7 @@ private[job] object ReplicateOptionSpecs {
   /** An option for each table or column, whose name follows a point. */
   def prefixed(name: String, values: String, default: String, description: String)(
       set: (ReplicateOptions, String, String) => ReplicateOptions
-  ): OptionSpec[ReplicateOptions] =
-    OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>
-      suffix(entry).map(set(options, _, entry.value))
-    )
+  ): OptionSpec[ReplicateOptions] = prefixedParsed(name, values, default, description)(Some(_))(set)
 
   def columns(name: String, default: String, description: String)(
       set: (ReplicateOptions, String, Seq[String]) => ReplicateOptions
@@ -98,20 +95,16 @@ private[job] object ReplicateOptionSpecs {
   /** An option of single tables, which has the values of another one for all tables. */
   def ofTable(option: String, values: Seq[String], description: String)(
       set: (ReplicateOptions, String, String) => ReplicateOptions
-  ): OptionSpec[ReplicateOptions] = OptionSpec[ReplicateOptions](
-    s"$option.<table>",
-    values.mkString(", "),
-    s"the option $option applies",
-    description
-  )((options, entry) =>
-    suffix(entry).flatMap { table =>
-      values.find(_.equalsIgnoreCase(entry.value)).map(set(options, table, _))
-        .toRight(entry.invalid(values.mkString(", ")))
-    }
-  )
+  ): OptionSpec[ReplicateOptions] =
+    prefixedParsed(
+      s"$option.<table>",
+      values.mkString(", "),
+      s"the option $option applies",
+      description
+    )(text => values.find(_.equalsIgnoreCase(text)))(set)
 
-  /** An option for each table, whose value is a list. */
-  def listOf[A](name: String, values: String, default: String, description: String)(
+  /** An option as [[prefixed]], whose value is read; None if that fails. */
+  def prefixedParsed[A](name: String, values: String, default: String, description: String)(
       read: String => Option[A]
   )(set: (ReplicateOptions, String, A) => ReplicateOptions): OptionSpec[ReplicateOptions] =
     OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>

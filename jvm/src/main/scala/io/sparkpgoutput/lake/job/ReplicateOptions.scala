@@ -361,7 +361,7 @@ object ReplicateOptions {
         (options, table, onDelete) =>
           options.copy(onDeletes = options.onDeletes + (table -> onDelete))
       ),
-      listOf(
+      prefixedParsed(
         "partition.<table>",
         "columns, or in Iceberg also years(c), months(c), days(c), hours(c), bucket(16, c) and " +
           "truncate(4, c)",
@@ -371,7 +371,7 @@ object ReplicateOptions {
       )(TableShape.partition)((options, table, fields) =>
         options.copy(partitions = options.partitions + (table -> fields))
       ),
-      listOf(
+      prefixedParsed(
         "cluster.<table>",
         "columns, with commas between them",
         "the columns of the key in Delta, and none in Iceberg",
