@@ -84,17 +84,15 @@ private object TableSnapshot {
       kept: SourceTable,
       connections: SnapshotConnections,
       atMost: Option[Duration] = None
-  ): TableSnapshot = explaining(from) {
-    def start() = {
-      val connection = connections.walsenders.take()
-      new Start(
-        connection,
-        () => SlotSnapshot.begin(from.address, connection),
-        Some(() => connections.walsenders.give(connection))
-      )
-    }
+  ): TableSnapshot = ConnectionError.explaining(from.address) {
     Iterator
-      .continually(attempt(from, kept, connections, atMost)(start _))
+      .continually {
+        val connection = connections.walsenders.take()
+        val giveBack = Some(() => connections.walsenders.give(connection))
+        attempt(from, kept, connection, connections, atMost, giveBack)(
+          SlotSnapshot.begin(from.address, connection)
+        )
+      }
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
       .getOrElse(throw CopySession.interrupted(
@@ -109,26 +107,21 @@ private object TableSnapshot {
    * @param slot the snapshot, which must stay open
    * @throws LakeException if the files of the table are not those that the job knows
    */
-  def join(slot: SlotSnapshot, from: CopySource, kept: SourceTable): TableSnapshot = explaining(
-    from
-  ) {
-    def start() = {
+  def join(slot: SlotSnapshot, from: CopySource, kept: SourceTable): TableSnapshot =
+    ConnectionError.explaining(from.address) {
       val connection = CopySession.allRows(Connections.open(from.address, from.applicationName))
-      def begin() = {
+      val made = attempt(from, kept, connection, slot.connections, None, None) {
         CopySession.join(connection, slot.id, kept.name, SecondsToLock)
         slot.lsn
-      }
-      new Start(connection, () => begin(), None)
-    }
-    val made = attempt(from, kept, slot.connections, None)(start _).getOrElse(
-      throw CopySession.interrupted(
-        kept.name,
-        "it was truncated, rewritten or altered after the snapshot was made."
+      }.getOrElse(
+        throw CopySession.interrupted(
+          kept.name,
+          "it was truncated, rewritten or altered after the snapshot was made."
+        )
       )
-    )
-    checkFiles(kept, made)
-    made
-  }
+      checkFiles(kept, made)
+      made
+    }
 
   /** The server sends no message for a TRUNCATE of a partition whose rows are sent as those of its root. */
   private def checkFiles(kept: SourceTable, made: TableSnapshot): Unit = {
@@ -141,62 +134,48 @@ private object TableSnapshot {
   }
 
   /**
-   * A connection without a snapshot.
+   * Makes a snapshot, and returns None if the table was altered in this time.
    *
-   * @param begin gets the snapshot, and returns its LSN
    * @param giveBack lets the next snapshot use the connection
+   * @param begin gets the snapshot, and returns its LSN
    */
-  final private class Start(
-      val connection: ServerConnection,
-      val begin: () => Long,
-      val giveBack: Option[() => Unit]
-  )
-
-  /** Makes a snapshot, and returns None if the table was altered in this time. */
   private def attempt(
       from: CopySource,
       kept: SourceTable,
+      connection: ServerConnection,
       connections: SnapshotConnections,
-      atMost: Option[Duration]
-  )(
-      start: () => Start
-  ): Option[TableSnapshot] = {
-    val started = start()
-    import started.connection
-    connection.orAbort {
-      connections.watchers.use { watcher =>
-        val what = s"The server makes a snapshot of the table ${kept.name}"
-        val (lsn, time) = ServerWait.watched(from.address, connection, what, atMost) {
-          val made = started.begin() -> now(connection)
-          kept.files.foreach { file =>
-            CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)
-          }
-          made
+      atMost: Option[Duration],
+      giveBack: Option[() => Unit]
+  )(begin: => Long): Option[TableSnapshot] = connection.orAbort {
+    connections.watchers.use { watcher =>
+      val what = s"The server makes a snapshot of the table ${kept.name}"
+      val (lsn, time) = ServerWait.watched(from.address, connection, what, atMost) {
+        val made = begin -> now(connection)
+        kept.files.foreach { file =>
+          CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)
         }
-        // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this
-        // connection.
-        CopySession.limitWaits(watcher, SecondsToLock)
-        val source = CopySession.interruptible(kept.name) {
-          val version = watcher.majorVersion
-          sameTable(
-            kept,
-            PublishedTables.readOne(watcher, from.publications, version, kept.oid),
-            from.hiding
-          )
-        }
-        if (definition(connection, from, kept) == definition(watcher, from, kept)) {
-          val id = CopySession.exportSnapshot(connection)
-          Some(new TableSnapshot(lsn, time, id, source, connection, started.giveBack))
-        } else {
-          connection.abort()
-          None
-        }
+        made
+      }
+      // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this
+      // connection.
+      CopySession.limitWaits(watcher, SecondsToLock)
+      val source = CopySession.interruptible(kept.name) {
+        val version = watcher.majorVersion
+        sameTable(
+          kept,
+          PublishedTables.readOne(watcher, from.publications, version, kept.oid),
+          from.hiding
+        )
+      }
+      if (definition(connection, from, kept) == definition(watcher, from, kept)) {
+        val id = CopySession.exportSnapshot(connection)
+        Some(new TableSnapshot(lsn, time, id, source, connection, giveBack))
+      } else {
+        connection.abort()
+        None
       }
     }
   }
-
-  private def explaining[T](from: CopySource)(body: => T): T =
-    ConnectionError.explaining(from.address)(body)
 
   private def now(connection: ServerConnection): Long = connection
     .query("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")(_.getLong(1)).head
