@@ -212,29 +212,16 @@ final private class CopyWatch(
   override def close(): Unit = context.removeSparkListener(this)
 }
 
-/**
- * The numbers of rows and bytes that the tasks of a copy have read.
- *
- * @param rows the rows
- * @param bytes the bytes that COPY has written
- * @param covered
- *   the bytes of the table's files whose rows were read. A range that is not read to its end has an
- *   estimate.
- */
-final private class CopyCounts(
-    val rows: LongAccumulator,
-    val bytes: LongAccumulator,
-    val covered: LongAccumulator
-) extends Serializable {
-  def all: Seq[LongAccumulator] = Seq(rows, bytes, covered)
-}
+/** The numbers of rows and bytes that the tasks of a copy have read. */
+final private class CopyCounts(context: SparkContext, table: TableName) extends Serializable {
+  val rows: LongAccumulator = context.longAccumulator(s"rows of $table")
 
-private object CopyCounts {
-  def of(context: SparkContext, table: TableName): CopyCounts = new CopyCounts(
-    context.longAccumulator(s"rows of $table"),
-    context.longAccumulator(s"bytes of $table"),
-    context.longAccumulator(s"bytes of the files of $table")
-  )
+  /** The bytes that COPY has written. */
+  val bytes: LongAccumulator = context.longAccumulator(s"bytes of $table")
+
+  /** The bytes of the table's files whose rows were read. A range that is not read to its end has an estimate. */
+  val covered: LongAccumulator = context.longAccumulator(s"bytes of the files of $table")
+  def all: Seq[LongAccumulator] = Seq(rows, bytes, covered)
 }
 
 /** Counts what a task reads of a range. It adds up while the task runs. */

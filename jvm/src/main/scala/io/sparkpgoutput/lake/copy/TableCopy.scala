@@ -127,7 +127,7 @@ final class TableCopy private (
 
   private def read(context: SparkContext): CopyRDD = {
     val ranges = CopyRange.of(sizes, context.defaultParallelism)
-    val counts = CopyCounts.of(context, table.source.name)
+    val counts = new CopyCounts(context, table.source.name)
     val before = watch
     watch = Some(new CopyWatch(context, table.source.name, counts, ranges.map(_.bytes).sum))
     before.foreach(_.close())
