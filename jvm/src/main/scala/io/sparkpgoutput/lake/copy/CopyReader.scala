@@ -12,11 +12,11 @@ import org.apache.spark.unsafe.Platform
 import org.postgresql.copy.CopyOut
 
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.catalog.{HashSalt, MirroredTable, QuotedName, ValueHash}
+import io.sparkpgoutput.lake.catalog.{HashSalt, QuotedName, ValueHash}
 import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
-import io.sparkpgoutput.types.{ConversionOptions, ValueWriter}
+import io.sparkpgoutput.types.ValueWriter
 
 /**
  * Reads one range of a table, in the snapshot of the copy.
@@ -34,7 +34,7 @@ final private class CopyReader(
   import CopyReader._
   import settings.{address, table}
 
-  private val rows = new CopyRows(table, settings.options, settings.salt)
+  private val rows = new CopyRows(settings)
   private val connection: ServerConnection = holder.getOrElse(ConnectionError.explaining(address) {
     CopySession.allRows(Connections.open(address, settings.applicationName))
   })
@@ -110,16 +110,10 @@ private object CopyReader {
     if (Option(TaskContext.get()).forall(_.attemptNumber() == 0)) 10 else 1
 }
 
-/**
- * Makes rows from what COPY writes, by the conversions that the changes have. Not thread-safe.
- *
- * @param salt the salt of the hashed columns; None if there are none
- */
-final private class CopyRows(
-    table: MirroredTable,
-    options: ConversionOptions,
-    salt: Option[HashSalt]
-) {
+/** Makes rows from what COPY writes, by the conversions that the changes have. Not thread-safe. */
+final private class CopyRows(settings: CopySettings) {
+  import settings.{options, salt, table}
+
   private val schema = table.schema
   private val line = new CopyLine(schema.length)
   private val writer = new UnsafeRowWriter(schema.length, CopyRows.FirstSize)
