@@ -96,6 +96,44 @@ final class TableCopy private (
     rows(session).select(col("*") +: addedBy(mode).map { case (name, value) => value.as(name) }: _*)
 
   /**
+   * Returns the rows as a history has them: a snapshot just before the first change that follows.
+   *
+   * @param isFirst
+   *   false puts a truncate before them, because the history has the rows of an earlier copy
+   */
+  def historyRows(session: SparkSession, history: MirroredTable, isFirst: Boolean): DataFrame = {
+    val ordinal = monotonically_increasing_id() + 1
+    val snapshot =
+      rows(session).select(col("*") +: change(TableMode.History.Snapshot, ordinal): _*)
+    def truncate = session
+      .createDataFrame(
+        Collections.singletonList(Row.fromSeq(history.schema.map(_ => null))),
+        history.schema
+      )
+      .select(col("*") +: change(ChangeType.Truncate.name, lit(0)): _*)
+    val all = if (isFirst) snapshot else truncate.unionAll(snapshot)
+    all.toDF(history.targetSchema.fieldNames.toIndexedSeq: _*)
+  }
+
+  private def change(changeType: String, ordinal: Column): Seq[Column] = {
+    val source = table.source
+    val keys = source.columns.map(_.name)
+      .filter(name => source.identity == ReplicaIdentity.Full || source.key.contains(name))
+    val none = lit(null)
+    Seq(
+      lit(changeType),
+      lit(lsn - 1),
+      at,
+      none,
+      none,
+      ordinal,
+      array(keys.map(lit(_)): _*),
+      array()
+    )
+      .zip(TableMode.History.fields).map { case (value, field) => value.cast(field.dataType) }
+  }
+
+  /**
    * Reads the rows of a small table on the connection that holds the snapshot. To run a Spark job takes longer than to
    * read them.
    *
@@ -167,57 +205,6 @@ object TableCopy {
   /** Reads a table in a snapshot that exists already, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =
     new TableCopy(source, table, TableSnapshot.join(slot, source, table.source))
-}
-
-/** The rows of a copy as a history has them: a snapshot just before the first change that follows. */
-object HistoryCopy {
-
-  /**
-   * Returns the rows.
-   *
-   * @param table the history
-   * @param isFirst
-   *   false puts a truncate before them, because the history has the rows of an earlier copy
-   */
-  def rows(
-      session: SparkSession,
-      copy: TableCopy,
-      table: MirroredTable,
-      isFirst: Boolean
-  ): DataFrame = {
-    val snapshot = copy.rows(session)
-      .select(col("*") +: change(
-        copy,
-        TableMode.History.Snapshot,
-        monotonically_increasing_id() + 1
-      ): _*)
-    def truncate = session
-      .createDataFrame(
-        Collections.singletonList(Row.fromSeq(table.schema.map(_ => null))),
-        table.schema
-      )
-      .select(col("*") +: change(copy, ChangeType.Truncate.name, lit(0)): _*)
-    val all = if (isFirst) snapshot else truncate.unionAll(snapshot)
-    all.toDF(table.targetSchema.fieldNames.toIndexedSeq: _*)
-  }
-
-  private def change(copy: TableCopy, changeType: String, ordinal: Column): Seq[Column] = {
-    val source = copy.table.source
-    val keys = source.columns.map(_.name)
-      .filter(name => source.identity == ReplicaIdentity.Full || source.key.contains(name))
-    val none = lit(null)
-    Seq(
-      lit(changeType),
-      lit(copy.lsn - 1),
-      copy.at,
-      none,
-      none,
-      ordinal,
-      array(keys.map(lit(_)): _*),
-      array()
-    )
-      .zip(TableMode.History.fields).map { case (value, field) => value.cast(field.dataType) }
-  }
 }
 
 /**

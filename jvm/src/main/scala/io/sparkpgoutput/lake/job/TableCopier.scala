@@ -11,7 +11,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableMode
-import io.sparkpgoutput.lake.copy.{HistoryCopy, SnapshotConnections, TableCopy}
+import io.sparkpgoutput.lake.copy.{SnapshotConnections, TableCopy}
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
 import io.sparkpgoutput.lake.target.{
@@ -213,7 +213,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         target.commit(own, table.target, table.markName(job.state.id), None, lsn)(rows)
       }
       if (table.table.isHistory)
-        write(TargetWrite.Append(HistoryCopy.rows(session, copy, table.table, isFirst)))
+        write(TargetWrite.Append(copy.historyRows(session, table.table, isFirst)))
       else if (!isNew) write(TargetWrite.Replace(all, shape))
       else if (!copy.isSmall || !writesDirectly(copy, write))
         write(TargetWrite.Append(all))
