@@ -36,7 +36,7 @@ object PublishedTables {
       waitsForLocks: Boolean
   ): Seq[SourceTable] = {
     val filters = if (waitsForLocks) WantedFilters.All else WantedFilters.OfUnlocked
-    read(connection, publications, version, only = None, filters)
+    new PublishedTables(connection, publications, version, only = None, filters).tables
   }
 
   /** Reads one table of publications; None if they do not have it under its own name. */
@@ -46,17 +46,48 @@ object PublishedTables {
       version: Int,
       oid: Long
   ): Option[SourceTable] =
-    read(connection, publications, version, only = Some(oid), WantedFilters.of(oid))
-      .find(_.oid == oid)
+    new PublishedTables(connection, publications, version, Some(oid), WantedFilters.of(oid))
+      .tables.find(_.oid == oid)
 
-  /** @param only the only table that is read, beside the tables that it is a partition of; None for all tables */
-  private def read(
-      connection: ServerConnection,
-      publications: Seq[String],
-      version: Int,
-      only: Option[Long],
-      filters: WantedFilters
-  ): Seq[SourceTable] = {
+  private[catalog] def array(oids: Seq[Long]): String = oids.mkString("{", ",", "}")
+
+  /**
+   * A table in a publication.
+   *
+   * @param ancestors the partitioned tables that the table is a partition of
+   * @param memberships the oids of the rows of the catalog that put the table into the publication
+   * @param publication the oid and the xmin of the publication
+   * @param attributes `relnatts`
+   */
+  final private case class Membership(
+      oid: Long,
+      name: TableName,
+      isPartitioned: Boolean,
+      identity: ReplicaIdentity,
+      fileNode: Long,
+      ancestors: Set[Long],
+      publish: Seq[String],
+      rowFilter: Option[String],
+      memberships: Seq[Long],
+      publication: (Long, Long),
+      attributes: Int,
+      hasFilter: Boolean
+  )
+
+  final private case class Column(column: TableColumn, isSent: Boolean)
+}
+
+/** @param only the only table that is read, beside the tables that it is a partition of; None for all tables */
+final private class PublishedTables(
+    connection: ServerConnection,
+    publications: Seq[String],
+    version: Int,
+    only: Option[Long],
+    filters: WantedFilters
+) {
+  import PublishedTables._
+
+  def tables: Seq[SourceTable] = {
     SlotChecks.publications(connection, publications)
     // This comes first, so that a transaction that commits during the other queries is not older than the
     // horizon.
@@ -67,12 +98,11 @@ object PublishedTables {
         _.getLong(1)
       )
       .head
-    val published = roots(publishedTables(connection, publications, version, only, filters))
+    val published = roots(publishedTables)
     val oids = published.map(_.oid).distinct
-    val leaves =
-      partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
-    val columns = tableColumns(connection, oids, publications, version)
-    val missing = missingColumns(connection, leaves.values.flatten.map(_.oid).toSeq)
+    val leaves = partitions(published.filter(_.isPartitioned).map(_.oid).distinct)
+    val columns = tableColumns(oids)
+    val missing = missingColumns(leaves.values.flatten.map(_.oid).toSeq)
     val keys = IndexKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
     def keyOf(oid: Long, identity: ReplicaIdentity) =
       keys.get(oid).fold(Seq.empty[String])(_.of(identity))
@@ -108,36 +138,7 @@ object PublishedTables {
     }.sortBy(table => (table.name.namespace, table.name.name))
   }
 
-  /**
-   * A table in a publication.
-   *
-   * @param ancestors the partitioned tables that the table is a partition of
-   * @param memberships the oids of the rows of the catalog that put the table into the publication
-   * @param publication the oid and the xmin of the publication
-   * @param attributes `relnatts`
-   */
-  final private case class Membership(
-      oid: Long,
-      name: TableName,
-      isPartitioned: Boolean,
-      identity: ReplicaIdentity,
-      fileNode: Long,
-      ancestors: Set[Long],
-      publish: Seq[String],
-      rowFilter: Option[String],
-      memberships: Seq[Long],
-      publication: (Long, Long),
-      attributes: Int,
-      hasFilter: Boolean
-  )
-
-  private def publishedTables(
-      connection: ServerConnection,
-      publications: Seq[String],
-      version: Int,
-      only: Option[Long],
-      filters: WantedFilters
-  ): Seq[Membership] = {
+  private def publishedTables: Seq[Membership] = {
     // pg_partition_ancestors returns no rows for a table that is neither partitioned nor a partition.
     val wanted = only.fold("true")(oid =>
       s"c.oid = $oid OR c.oid IN (SELECT relid FROM pg_partition_ancestors($oid))"
@@ -221,10 +222,7 @@ object PublishedTables {
   }
 
   /** Returns the partitions that hold the rows of partitioned tables. */
-  private def partitions(
-      connection: ServerConnection,
-      roots: Seq[Long]
-  ): Map[Long, Seq[Leaf]] =
+  private def partitions(roots: Seq[Long]): Map[Long, Seq[Leaf]] =
     connection
       .query(
         // A partition can be attached with partitions of its own. The rows of system columns in
@@ -258,14 +256,7 @@ object PublishedTables {
       }
       .groupMap(_._1)(_._2)
 
-  final private case class Column(column: TableColumn, isSent: Boolean)
-
-  private def tableColumns(
-      connection: ServerConnection,
-      tables: Seq[Long],
-      publications: Seq[String],
-      version: Int
-  ): Map[Long, Seq[Column]] =
+  private def tableColumns(tables: Seq[Long]): Map[Long, Seq[Column]] =
     connection
       .query(
         s"""${PublishedRelations.of(version)}
@@ -293,7 +284,7 @@ object PublishedTables {
       .groupMap(_._1)(_._2)
 
   /** The tables and columns with a value for the rows from before ADD COLUMN … DEFAULT. */
-  private def missingColumns(connection: ServerConnection, tables: Seq[Long]): Set[(Long, String)] =
+  private def missingColumns(tables: Seq[Long]): Set[(Long, String)] =
     connection
       .query(
         "SELECT attrelid::bigint, attname FROM pg_attribute " +
@@ -305,8 +296,6 @@ object PublishedTables {
   private def name(row: ResultSet) = TableName(row.getString("nspname"), row.getString("relname"))
 
   private def identity(row: ResultSet) = ReplicaIdentity.of(row.getString("relreplident").head)
-
-  private[catalog] def array(oids: Seq[Long]): String = oids.mkString("{", ",", "}")
 }
 
 /** Names in SQL that runs on the server. They are always quoted, because a name can be a key word. */
