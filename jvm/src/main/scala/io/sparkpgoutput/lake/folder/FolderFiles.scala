@@ -196,11 +196,8 @@ abstract private class HadoopFiles(files: FileSystem, folder: Path) extends Fold
     catch { case _: FileNotFoundException => Nil }
 
   override def read(name: String): Option[Array[Byte]] =
-    try {
-      val in = files.open(path(name))
-      try Some(in.readAllBytes())
-      finally in.close()
-    } catch { case _: FileNotFoundException => None }
+    try Some(Using.resource(files.open(path(name)))(_.readAllBytes()))
+    catch { case _: FileNotFoundException => None }
 
   override def delete(name: String): Unit = files.delete(path(name), false)
 }
@@ -295,11 +292,10 @@ final private class RenamedFiles(files: FileSystem, folder: Path)
   private def write[A](name: String, content: Array[Byte])(named: Path => A): A = {
     val written = path(FolderFiles.unfinished(name))
     try {
-      val out = files.create(written, false)
-      try {
+      Using.resource(files.create(written, false)) { out =>
         out.write(content)
         if (out.hasCapability(StreamCapabilities.HSYNC)) out.hsync()
-      } finally out.close()
+      }
       named(written)
     } finally files.delete(written, false): Unit
   }

@@ -4,6 +4,7 @@ import java.nio.ByteBuffer
 import java.util.Arrays
 
 import scala.collection.mutable
+import scala.util.Using
 
 import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
@@ -110,9 +111,9 @@ final class Cut private[queue] (
     blocks.indices.foreach { index =>
       val from = if (index == 0) first.offset else 0
       val to = if (index == blocks.size - 1) last.offset else blocks(index).used
-      val entries = queue.entries(blocks(index), from, to)
-      try while (entries.next()) f(entries)
-      finally entries.close()
+      Using.resource(queue.entries(blocks(index), from, to))(entries =>
+        while (entries.next()) f(entries)
+      )
     }
 }
 
@@ -208,13 +209,12 @@ final private[queue] class CutSearch(
   private def search(before: BlocksBefore): Option[Place] = {
     val block = blocks(before.index)
     val from = if (before.index == 0) front else Place.beginOfBlock(block.start)
-    val entries = queue.entries(block, from.offset, searchedTo)
-    try
-      Cut.search(entries, from) { place =>
+    Using.resource(queue.entries(block, from.offset, searchedTo)) {
+      Cut.search(_, from) { place =>
         val isFirst = known.isEmpty && place.commits == from.commits + 1
         !Lsn.isBelow(upTo, place.end) && (isFirst || before.withPlace(place)(limit.allows))
       }
-    finally entries.close()
+    }
   }
 }
 

@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
@@ -134,9 +135,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
     isClosed = true
     if (root != null)
       try {
-        val found = Files.list(root)
-        try found.iterator.asScala.foreach(Files.deleteIfExists(_))
-        finally found.close()
+        Using.resource(Files.list(root))(_.iterator.asScala.foreach(Files.deleteIfExists(_)))
         Files.deleteIfExists(root)
         root = null
       } catch {

@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path}
 
 import scala.annotation.tailrec
 import scala.collection.mutable
+import scala.util.Using
 
 import io.sparkpgoutput.lake.core.ChangeQueue
 import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
@@ -198,9 +199,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   }
 
   /** The commit time of the oldest transaction that is whole, in microseconds since 1970. */
-  def oldest: Option[Long] = synchronized {
-    if (committed > 0) Some(BeginMessage.timestamp(oldestBegin)) else None
-  }
+  def oldest: Option[Long] = synchronized(Option(oldestBegin).map(BeginMessage.timestamp))
 
   /** How many changes it has, with those of the transaction that is open. */
   def changes: Long = synchronized(allChanges)
@@ -265,13 +264,11 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     blocks.headOption.exists(_ eq cut.blocks.head) && front == cut.first
 
   /** Returns the first message of a part of a block. */
-  private def first(block: QueueBlock, from: Int, to: Int): Array[Byte] = {
-    val found = entries(block, from, to)
-    try {
+  private def first(block: QueueBlock, from: Int, to: Int): Array[Byte] =
+    Using.resource(entries(block, from, to)) { found =>
       found.next()
       found.message()
-    } finally found.close()
-  }
+    }
 
   /** Returns what is read, or None if the queue was dropped in the meantime. */
   private def unlessDropped[A](read: => Option[A]): Option[A] =
@@ -459,8 +456,7 @@ final private class SpilledBlock(
   def write(): Unit = {
     if (file.size > 0 && Files.notExists(file.path))
       throw new QueueFileNotFoundException(file.path)
-    val output = new RandomAccessFile(file.path.toFile, "rw")
-    try {
+    Using.resource(new RandomAccessFile(file.path.toFile, "rw")) { output =>
       output.seek(file.size)
       try output.write(data, 0, used)
       catch {
@@ -470,6 +466,6 @@ final private class SpilledBlock(
           catch { case another: IOException => error.addSuppressed(another) }
           throw error
       }
-    } finally output.close()
+    }
   }
 }
