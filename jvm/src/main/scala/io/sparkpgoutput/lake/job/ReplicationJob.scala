@@ -134,7 +134,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       options.publications,
       binary = false
     )
-    new SlotReader(options.address, settings, identity, new ReaderEvents(start, settings))
+    new SlotReader(options.address, settings, identity, new ReaderEvents(start))
   }
 
   /**
@@ -498,25 +498,17 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def now = JobClock.millis
 
   /** What the reader reports to the job. */
-  final private class ReaderEvents(start: JobState, sessions: SessionSettings)
-      extends SlotReader.Events {
+  final private class ReaderEvents(start: JobState) extends SlotReader.Events {
     @volatile private var unknownAt = 0L
     private val guard =
       new ColumnGuard(options.hiding, ready.catalog, client, parts.state.tables.get(_))
 
-    override def confirmed: Long =
-      if (parts.epoch == 0) start.confirmed else parts.state.confirmed
-    override def timeline: Int = parts.state.timeline
-    override def has: Long = parts.state.has
+    override def state: JobState = parts.state
     override def mayRead(): Unit = parts.checkEpoch()
     override def isFull: Boolean = space.isFull
 
     // A process that starts later takes over. One that was replaced finds a later epoch, and ends.
-    override def mayEnd(applicationName: String): Boolean =
-      parts.epoch == 0 && SessionSettings.isOfSource(sessions.id, applicationName)
-
-    override def isForeign(applicationName: String): Boolean =
-      !SessionSettings.isOfSource(sessions.id, applicationName)
+    override def mayEnd: Boolean = parts.epoch == 0
 
     override def mayReadFrom(server: Server): Unit = ready.catalog.checkRecovery(server.inRecovery)
 

@@ -16,6 +16,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.core.JobState
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding, TruncateMessage}
 import io.sparkpgoutput.source.connection.{
@@ -252,8 +253,8 @@ final class SlotReader(
         SlotChecks.timeline(
           connection,
           server,
-          identity.timelines :+ events.timeline,
-          Lsn.max(readLsn, events.has)
+          identity.timelines :+ events.state.timeline,
+          Lsn.max(readLsn, events.state.has)
         ): Unit
         SlotChecks.publications(sql, settings.publications)
         events.mayRead()
@@ -262,7 +263,7 @@ final class SlotReader(
             SlotState.read(sql, settings.slot),
             server,
             identity,
-            events.confirmed
+            events.state.confirmed
           )
         check()
         val copy = start(connection, () => SlotState.read(sql, settings.slot), sql.terminate)
@@ -291,9 +292,9 @@ final class SlotReader(
     while (copy.isEmpty) {
       state().flatMap(_.holder) match {
         case Some(holder) =>
-          if (holder.pid == pid || events.mayEnd(holder.applicationName)) terminate(holder.pid)
-          else if (System.nanoTime() > deadline || events.isForeign(holder.applicationName))
-            throw holder.error(settings.slot)
+          val isOfJob = SessionSettings.isOfSource(settings.id, holder.applicationName)
+          if (holder.pid == pid || isOfJob && events.mayEnd) terminate(holder.pid)
+          else if (System.nanoTime() > deadline || !isOfJob) throw holder.error(settings.slot)
           else events.mayRead()
           Thread.sleep(PauseMillis)
         case None =>
@@ -521,21 +522,14 @@ object SlotReader {
   /** What the reader asks the job, and reports to it. */
   trait Events {
 
-    /** The highest LSN that the job can have confirmed. */
-    def confirmed: Long
-    def timeline: Int
-
-    /** The LSN below which the server must have everything: tables can be ahead of what was read. */
-    def has: Long
+    /** The newest state. The tables that it has can be ahead of what was read. */
+    def state: JobState
 
     /** Fails if another process of the job has taken over. */
     def mayRead(): Unit
 
-    /** Whether a session with an application name is that of an earlier process of the job. */
-    def mayEnd(applicationName: String): Boolean
-
-    /** Whether a session is that of another job or program. */
-    def isForeign(applicationName: String): Boolean
+    /** Whether a session of another process of the job may be ended. */
+    def mayEnd: Boolean
 
     /** Fails if the server is not one that the job reads from. */
     def mayReadFrom(server: Server): Unit
