@@ -1,7 +1,6 @@
 package io.sparkpgoutput.lake.job
 
 import java.io.IOException
-import java.util.concurrent.TimeUnit
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{CatalogSnapshot, ColumnHiding, SourceTable}
@@ -76,8 +75,7 @@ final private[job] class ColumnGuard(
    */
   private def areSame(kept: SourceTable, xid: Option[Long]): Boolean = {
     val wanted = kept.hidden.map(column => (column.number, column.name, column.version)).toSet
-    val deadline = System.nanoTime() + ColumnGuard.WaitForCatalog
-    def found(): Option[Boolean] = client.query { connection =>
+    def found: Option[Boolean] = client.query { connection =>
       val rows = connection.query(
         """SELECT attnum, attname, a.xmin::text AS version, pg_current_snapshot()::text AS snapshot,
           |  pg_is_in_recovery() AS in_recovery
@@ -93,17 +91,9 @@ final private[job] class ColumnGuard(
       }
       Option.when(rows.head._2)(wanted.subsetOf(rows.flatMap(_._1).toSet))
     }
-    var answer = if (wanted.isEmpty) Some(true) else found()
-    while (answer.isEmpty && System.nanoTime() < deadline) {
-      Thread.sleep(ColumnGuard.PauseMillis)
-      answer = found()
-    }
+    def answer = ServerCatalog.whileBehind[Option[Boolean]](_.isEmpty)(found)
     // The reader starts a new session, as after a lost connection.
+    wanted.isEmpty ||
     answer.getOrElse(throw new IOException(s"${ServerCatalog.NotVisible.capitalize}."))
   }
-}
-
-private object ColumnGuard {
-  private val WaitForCatalog = TimeUnit.SECONDS.toNanos(2)
-  final private val PauseMillis = 10L
 }

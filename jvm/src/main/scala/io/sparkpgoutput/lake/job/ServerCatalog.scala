@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.job
 
 import java.io.IOException
+import java.util.concurrent.TimeUnit
 
 import scala.collection.concurrent.TrieMap
 
@@ -396,6 +397,20 @@ final class ServerCatalog(
 object ServerCatalog {
   private[job] val NotVisible =
     "the server has not made the last commits visible yet, which wait for a standby"
+
+  /** Asks until the catalog is new enough, for two seconds. A synchronous standby can take milliseconds. */
+  private[job] def whileBehind[T](isBehind: T => Boolean)(ask: => T): T = {
+    val deadline = System.nanoTime() + WaitForCatalog
+    var found = ask
+    while (isBehind(found) && System.nanoTime() < deadline) {
+      Thread.sleep(PauseMillis)
+      found = ask
+    }
+    found
+  }
+
+  private val WaitForCatalog = TimeUnit.SECONDS.toNanos(2)
+  final private val PauseMillis = 10L
 
   /** The result of a look at a table for a cut. */
   sealed trait Look

@@ -24,7 +24,6 @@ import io.sparkpgoutput.protocol.Lsn
  * first.
  */
 final private[job] class TableApplier(job: JobParts) {
-  import TableApplier._
   import job.{catalog, core, own, target}
 
   private val cuts = new CutApply(target, job.options.repairs, job.options.conversion)
@@ -53,11 +52,7 @@ final private[job] class TableApplier(job: JobParts) {
 
   /** Returns the table by a catalog that is as new as the cut; None if its columns have to change first. */
   private def defined(table: TableState, cut: Option[Cut]): Option[TableState] =
-    look(
-      table,
-      cut.fold(Array.empty[Long])(_.xids),
-      System.nanoTime() + WaitForCatalog
-    ) match {
+    look(table, cut.fold(Array.empty[Long])(_.xids)) match {
       case Look.Changed(found, fingerprint) =>
         val next = following(table, found)
         if (TableEvolution.columns(table.table, next.table).isEmpty) {
@@ -85,19 +80,15 @@ final private[job] class TableApplier(job: JobParts) {
       )
     }
 
-  /** Looks at the catalog until it is as new as the cut. A synchronous standby can take milliseconds. */
-  private def look(table: TableState, xids: Array[Long], deadline: Long): Look = {
-    var found = catalog.look(table, job.state, xids)
-    while (found.isInstanceOf[Look.Behind] && System.nanoTime() < deadline) {
-      Thread.sleep(PauseMillis)
-      found = catalog.look(table, job.state, xids)
-    }
-    found match {
+  /** Looks at the catalog until it is as new as the cut. */
+  private def look(table: TableState, xids: Array[Long]): Look =
+    ServerCatalog.whileBehind[Look](_.isInstanceOf[Look.Behind])(
+      catalog.look(table, job.state, xids)
+    ) match {
       case Look.Behind(why) =>
         throw new Waiting(s"The changes of ${table.name} wait for the catalog: $why.")
       case other => other
     }
-  }
 
   /**
    * Returns the next definition.
@@ -285,10 +276,6 @@ final private[job] class TableApplier(job: JobParts) {
   private def now = JobClock.millis
 }
 
-private object TableApplier {
-  private val WaitForCatalog = Duration.ofSeconds(2).toNanos
-  final private val PauseMillis = 10L
-}
 
 /**
  * Rewrites small files of tables, and removes old files: see [[io.sparkpgoutput.lake.direct.Compaction]]. The rows of a
