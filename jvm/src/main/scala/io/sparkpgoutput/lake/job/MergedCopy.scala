@@ -22,25 +22,23 @@ import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
  * @param snapshot the rows of the copy, in the columns of the table
  * @param target the rows that the target has
  */
-abstract private[job] class MergedCopy(
+final private[job] class MergedCopy(
+    copy: TableCopy,
     table: MirroredTable,
     snapshot: DataFrame,
     target: DataFrame
 ) {
   import MergedCopy._
 
-  protected val schema: StructType = table.schema
+  private val schema = table.schema
 
   /** The columns of the target that the job writes. */
-  protected val ours: StructType = table.targetSchema
-
-  /** Returns the rows of the target after the copy. */
-  def rows: DataFrame
+  private val ours = table.targetSchema
 
   private def at(name: String) = target.schema.indexWhere(_.name.equalsIgnoreCase(name))
 
   /** A value of the target; NULL if the column has another type now that does not take it. */
-  final protected def kept(name: String): Column = {
+  private def kept(name: String): Column = {
     val wanted = plain(ours(name).dataType)
     target.schema.lift(at(name)) match {
       case Some(field) if field.dataType == wanted => col(old(at(name)))
@@ -50,46 +48,31 @@ abstract private[job] class MergedCopy(
     }
   }
 
-  final protected def sent(ordinal: Int): Column = col(now(ordinal))
+  private def sent(ordinal: Int): Column = col(now(ordinal))
 
   /** The columns of users and those that the server has dropped, with their values. */
-  final protected def others: Seq[(StructField, Column)] =
+  private def others: Seq[(StructField, Column)] =
     target.schema.zipWithIndex.collect {
       case (field, at) if !ours.fieldNames.exists(_.equalsIgnoreCase(field.name)) =>
         field -> col(old(at))
     }
 
   /** The rows of the target with their rank among the rows of the same key. Others can have written a key twice. */
-  final protected def ranked(by: Column): DataFrame = {
+  private def ranked(by: Column): DataFrame = {
     val sameKey = Window.partitionBy(table.source.key.map(kept): _*)
     target.toDF(target.schema.indices.map(old): _*)
       .withColumn(Rank, row_number().over(sameKey.orderBy(by)))
   }
 
   /** Joins each row of the snapshot with the row of the target that has its key. The other rows of both come alone. */
-  final protected def joined(rows: DataFrame, isFound: Column): DataFrame = {
+  private def joined(rows: DataFrame, isFound: Column): DataFrame = {
     val sameKey = table.source.key.map(name => sent(schema.fieldIndex(name)) === kept(name))
     snapshot.toDF(schema.indices.map(now): _*).withColumn(IsThere, lit(true))
       .join(rows, sameKey.foldLeft(isFound)(_ && _), "full_outer")
   }
-}
-
-private[job] object MergedCopy {
-
-  /** Whether the snapshot has the row. NULL if it does not. */
-  final private val IsThere = "is_there"
-  final private val Rank = "rank"
-  private def now(at: Int) = s"n$at"
-  private def old(at: Int) = s"o$at"
-
-  /** Returns the type that Spark reads, which is a text for a VARCHAR. */
-  private def plain(dataType: DataType): DataType = dataType match {
-    case VarcharType(_) => StringType
-    case other          => other
-  }
 
   /**
-   * The rows of a target with marks.
+   * Returns the rows of a target with marks, after the copy.
    *
    * {{{
    *   the snapshot has the key ──► the row of the snapshot, not marked
@@ -98,51 +81,25 @@ private[job] object MergedCopy {
    *
    * @param areMarked whether deleted rows of the target are marked already
    */
-  final class Marked(
-      copy: TableCopy,
-      table: MirroredTable,
-      snapshot: DataFrame,
-      target: DataFrame,
-      areMarked: Boolean
-  ) extends MergedCopy(table, snapshot, target) {
+  def marked(areMarked: Boolean): DataFrame = {
     import TableMode.Marking._
-
-    private def mark(name: String): Column =
+    def mark(name: String): Column =
       if (areMarked) kept(name) else lit(null).cast(columns(name).dataType)
-
-    override def rows: DataFrame = {
-      def either(fresh: Column, before: Column, name: String) =
-        when(col(IsThere), fresh).otherwise(before).as(name)
-      val values = schema.zipWithIndex.map { case (field, at) =>
-        either(sent(at), kept(field.name), field.name)
-      }
-      val ofCopy = Map(DeletedAt -> copy.at, DeletedLsn -> lit(copy.lsn - 1))
-      val marks = columns.fieldNames
-        .map(name => either(lit(null), coalesce(mark(name), ofCopy(name)), name))
-      val more = others.map { case (field, value) => either(lit(null), value, field.name) }
-      val once = ranked(by = mark(DeletedLsn).asc_nulls_last).where(col(Rank) === 1)
-      joined(once, isFound = lit(true)).select(values ++ marks ++ more: _*)
+    def either(fresh: Column, before: Column, name: String) =
+      when(col(IsThere), fresh).otherwise(before).as(name)
+    val values = schema.zipWithIndex.map { case (field, at) =>
+      either(sent(at), kept(field.name), field.name)
     }
+    val ofCopy = Map(DeletedAt -> copy.at, DeletedLsn -> lit(copy.lsn - 1))
+    val marks = columns.fieldNames
+      .map(name => either(lit(null), coalesce(mark(name), ofCopy(name)), name))
+    val more = others.map { case (field, value) => either(lit(null), value, field.name) }
+    val once = ranked(by = mark(DeletedLsn).asc_nulls_last).where(col(Rank) === 1)
+    joined(once, isFound = lit(true)).select(values ++ marks ++ more: _*)
   }
-
-  object Marked {
-
-    /** Returns whether rows of a target have the key that the table has now. */
-    def hasKey(table: MirroredTable, target: DataFrame): Boolean = table.source.key.forall { name =>
-      val wanted = plain(table.schema(name).dataType)
-      target.schema.exists { field =>
-        field.name.equalsIgnoreCase(name) &&
-        (field.dataType == wanted || TableEvolution.isWider(field.dataType, wanted))
-      }
-    }
-  }
-
-  final private val Lives = "lives"
-  final private val Stays = "stays"
-  final private val Merged = "merged"
 
   /**
-   * The rows of a target with versions.
+   * Returns the rows of a target with versions, after the copy.
    *
    * {{{
    *   the row of the snapshot equals the version that is current ──► this version, which stays current
@@ -152,53 +109,72 @@ private[job] object MergedCopy {
    *   a version that has ended                                   ──► this version
    * }}}
    */
-  final class Versioned(
-      copy: TableCopy,
-      table: MirroredTable,
-      snapshot: DataFrame,
-      target: DataFrame
-  ) extends MergedCopy(table, snapshot, target) {
-    import TableMode.Versions._
-
-    override def rows: DataFrame = {
-      val end = kept(ToLsn)
-      val versions = ranked(by = end.asc_nulls_first).withColumn(Lives, end.isNull)
-      val isSame = schema.indices.map(same).foldLeft(col(IsThere) && col(Lives))(_ && _)
-      val all = array(
-        when(col(Lives).isNotNull, before(ends = col(Lives) && !col(Stays))),
-        when(col(IsThere) && !col(Stays), added)
-      )
-      joined(versions, isFound = col(Lives) && col(Rank) === 1)
-        .withColumn(Stays, coalesce(isSame, lit(false)))
-        .select(explode(filter(all, (row: Column) => row.isNotNull)).as(Merged))
-        .select(s"$Merged.*")
-    }
-
-    /** Whether the snapshot has the value of the target. Of maps and variants, it compares the texts. */
-    private def same(ordinal: Int): Column = {
-      val values = Seq(sent(ordinal), kept(schema(ordinal).name))
-      val Seq(one, other) =
-        if (TargetTypes.isComparable(schema(ordinal).dataType)) values
-        else values.map(value => to_json(struct(value.as("value")), TargetTypes.JsonOptions))
-      one <=> other
-    }
-
-    private def before(ends: Column): Column = {
-      val ofCopy = Map(ToLsn -> lit(copy.lsn - 1), ToTimestamp -> copy.at, IsCurrent -> lit(false))
-      val values = ours.map { field =>
-        val value = kept(field.name)
-        ofCopy.get(field.name).fold(value)(end => when(ends, end).otherwise(value))
-      }
-      row(values, others.map(_._2))
-    }
-
-    private def added: Column =
-      row(schema.indices.map(sent) ++ copy.added.map(_._2), others.map(_ => lit(null)))
-
-    private def row(values: Seq[Column], more: Seq[Column]): Column = struct(
-      (ours ++ others.map(_._1)).zip(values ++ more).map { case (field, value) =>
-        value.cast(plain(field.dataType)).as(field.name)
-      }: _*
+  def versions: DataFrame = {
+    val end = kept(TableMode.Versions.ToLsn)
+    val versions = ranked(by = end.asc_nulls_first).withColumn(Lives, end.isNull)
+    val isSame = schema.indices.map(same).foldLeft(col(IsThere) && col(Lives))(_ && _)
+    val all = array(
+      when(col(Lives).isNotNull, before(ends = col(Lives) && !col(Stays))),
+      when(col(IsThere) && !col(Stays), added)
     )
+    joined(versions, isFound = col(Lives) && col(Rank) === 1)
+      .withColumn(Stays, coalesce(isSame, lit(false)))
+      .select(explode(filter(all, (row: Column) => row.isNotNull)).as(Merged))
+      .select(s"$Merged.*")
+  }
+
+  /** Whether the snapshot has the value of the target. Of maps and variants, it compares the texts. */
+  private def same(ordinal: Int): Column = {
+    val values = Seq(sent(ordinal), kept(schema(ordinal).name))
+    val Seq(one, other) =
+      if (TargetTypes.isComparable(schema(ordinal).dataType)) values
+      else values.map(value => to_json(struct(value.as("value")), TargetTypes.JsonOptions))
+    one <=> other
+  }
+
+  private def before(ends: Column): Column = {
+    import TableMode.Versions._
+    val ofCopy = Map(ToLsn -> lit(copy.lsn - 1), ToTimestamp -> copy.at, IsCurrent -> lit(false))
+    val values = ours.map { field =>
+      val value = kept(field.name)
+      ofCopy.get(field.name).fold(value)(end => when(ends, end).otherwise(value))
+    }
+    row(values, others.map(_._2))
+  }
+
+  private def added: Column =
+    row(schema.indices.map(sent) ++ copy.added.map(_._2), others.map(_ => lit(null)))
+
+  private def row(values: Seq[Column], more: Seq[Column]): Column = struct(
+    (ours ++ others.map(_._1)).zip(values ++ more).map { case (field, value) =>
+      value.cast(plain(field.dataType)).as(field.name)
+    }: _*
+  )
+}
+
+private[job] object MergedCopy {
+
+  /** Whether the snapshot has the row. NULL if it does not. */
+  final private val IsThere = "is_there"
+  final private val Rank = "rank"
+  final private val Lives = "lives"
+  final private val Stays = "stays"
+  final private val Merged = "merged"
+  private def now(at: Int) = s"n$at"
+  private def old(at: Int) = s"o$at"
+
+  /** Returns the type that Spark reads, which is a text for a VARCHAR. */
+  private def plain(dataType: DataType): DataType = dataType match {
+    case VarcharType(_) => StringType
+    case other          => other
+  }
+
+  /** Returns whether rows of a target have the key that the table has now. */
+  def hasKey(table: MirroredTable, target: DataFrame): Boolean = table.source.key.forall { name =>
+    val wanted = plain(table.schema(name).dataType)
+    target.schema.exists { field =>
+      field.name.equalsIgnoreCase(name) &&
+      (field.dataType == wanted || TableEvolution.isWider(field.dataType, wanted))
+    }
   }
 }

@@ -200,12 +200,12 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       lazy val session = ClonedSession.of(job.session)
       job.session.sparkContext.setJobDescription(copy.description)
       def before = target.read(session, table.target)
+      def merged = new MergedCopy(copy, table.table, copy.rows(session), before)
       def all = table.table.mode match {
-        case TableMode.Marking if isOfTable && MergedCopy.Marked.hasKey(table.table, before) =>
-          new MergedCopy.Marked(copy, table.table, copy.rows(session), before, areMarked).rows
-        case TableMode.Versions if !isNew =>
-          new MergedCopy.Versioned(copy, table.table, copy.rows(session), before).rows
-        case mode => copy.newRows(session, mode)
+        case TableMode.Marking if isOfTable && MergedCopy.hasKey(table.table, before) =>
+          merged.marked(areMarked)
+        case TableMode.Versions if !isNew => merged.versions
+        case mode                         => copy.newRows(session, mode)
       }
       def write(rows: TargetWrite): Unit = {
         // A direct write runs no query, so it needs no session of its own.
