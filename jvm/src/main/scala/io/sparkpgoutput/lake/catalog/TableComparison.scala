@@ -340,11 +340,12 @@ object TableEvidence {
     }.orElse(ofRows(connection, kept, changes))
   }
 
+  private def asks(connection: ServerConnection, question: String, parameters: Any*): Boolean =
+    connection.query(question, parameters: _*)(_.getBoolean(1)).head
+
   /** System columns, such as `xmin`, need SELECT on the table. */
   private def isReadable(connection: ServerConnection, leaf: Leaf) =
-    connection
-      .query("SELECT has_table_privilege(?::oid, 'SELECT') IS NOT FALSE", leaf.oid)(_.getBoolean(1))
-      .head
+    asks(connection, "SELECT has_table_privilege(?::oid, 'SELECT') IS NOT FALSE", leaf.oid)
 
   private def ofRows(
       connection: ServerConnection,
@@ -387,35 +388,31 @@ object TableEvidence {
 
   /** Returns whether a table has a row that an older transaction wrote. VACUUM FULL keeps such rows. */
   private def hasRowFrom(connection: ServerConnection, table: TableName, horizon: Long) =
-    connection
-      .query(
-        s"SELECT EXISTS (SELECT FROM ONLY ${QuotedName(table)} WHERE age(xmin) > age(?::xid))",
-        horizon.toString
-      )(_.getBoolean(1))
-      .head
+    asks(
+      connection,
+      s"SELECT EXISTS (SELECT FROM ONLY ${QuotedName(table)} WHERE age(xmin) > age(?::xid))",
+      horizon.toString
+    )
 
   /** Returns whether a table has rows, and none that an older transaction wrote. */
   private def isRewritten(connection: ServerConnection, table: TableName, horizon: Long) =
     !hasRowFrom(connection, table, horizon) &&
-      connection.query(
-        s"SELECT EXISTS (SELECT FROM ONLY ${QuotedName(table)})"
-      )(_.getBoolean(1)).head
+      asks(connection, s"SELECT EXISTS (SELECT FROM ONLY ${QuotedName(table)})")
 
   /** Returns whether a transaction wrote rows into a table before it made the table a partition. */
   private def hasRowFromBefore(connection: ServerConnection, leaf: Leaf) =
-    connection
-      .query(
-        s"""WITH RECURSIVE up (oid, version, command) AS (
-           |  SELECT inhparent, xmin, cmin::text::bigint FROM pg_inherits WHERE inhrelid = ?::oid
-           |  UNION ALL
-           |  SELECT inhparent, i.xmin, i.cmin::text::bigint
-           |  FROM pg_inherits i JOIN up ON i.inhrelid = up.oid
-           |)
-           |SELECT EXISTS (
-           |  SELECT FROM ONLY ${QuotedName(leaf.name)} AS t JOIN up ON t.xmin = up.version
-           |  WHERE t.cmin::text::bigint < up.command
-           |)""".stripMargin,
-        leaf.oid
-      )(_.getBoolean(1))
-      .head
+    asks(
+      connection,
+      s"""WITH RECURSIVE up (oid, version, command) AS (
+         |  SELECT inhparent, xmin, cmin::text::bigint FROM pg_inherits WHERE inhrelid = ?::oid
+         |  UNION ALL
+         |  SELECT inhparent, i.xmin, i.cmin::text::bigint
+         |  FROM pg_inherits i JOIN up ON i.inhrelid = up.oid
+         |)
+         |SELECT EXISTS (
+         |  SELECT FROM ONLY ${QuotedName(leaf.name)} AS t JOIN up ON t.xmin = up.version
+         |  WHERE t.cmin::text::bigint < up.command
+         |)""".stripMargin,
+      leaf.oid
+    )
 }
