@@ -164,6 +164,7 @@ final class ValueHash(salt: HashSalt) {
   private val mac = salt.mac
   private val hash = new Array[Byte](mac.getMacLength)
   private val digits = new Array[Byte](2 * hash.length)
+  private val hex = HexFormat.of()
 
   /** Returns the hash of the bytes from `from` up to `to`. The next call overwrites it. */
   def of(text: Array[Byte], from: Int, to: Int): Array[Byte] = {
@@ -171,14 +172,11 @@ final class ValueHash(salt: HashSalt) {
     mac.doFinal(hash, 0): Unit
     var at = 0
     while (at < hash.length) {
-      digits(2 * at) = ValueHash.hex.toHighHexDigit(hash(at).toInt).toByte
-      digits(2 * at + 1) = ValueHash.hex.toLowHexDigit(hash(at).toInt).toByte
+      digits(2 * at) = hex.toHighHexDigit(hash(at).toInt).toByte
+      digits(2 * at + 1) = hex.toLowHexDigit(hash(at).toInt).toByte
       at += 1
     }
     digits
   }
 }
 
-private object ValueHash {
-  private val hex = HexFormat.of()
-}
