@@ -45,7 +45,7 @@ private[job] object JobSetup {
       )
       val target = Try(Targets.of(session, options.target, options.format, keys))
       if (kept.isEmpty) firstStart(options, client, target)
-      new ReadyJob(session, options, client, folder, kept, new OwnTables(session, target.get), log)
+      new ReadyJob(options, client, folder, kept, new OwnTables(session, target.get), log)
     } catch {
       case error: Throwable =>
         client.close()
@@ -107,7 +107,6 @@ private[job] object JobSetup {
  * @param kept the newest epoch and its state, if there is one
  */
 final private[job] class ReadyJob(
-    val session: SparkSession,
     val options: ReplicateOptions,
     val client: ServerClient,
     val folder: JobFolder,

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.lake.queue
 
-import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 import java.util.Arrays
 
@@ -37,18 +36,18 @@ final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
   def relation(message: Array[Byte]): Array[Byte] = {
     val head = afterText(message, afterText(message, OidEnd)) + 1
     checkColumns(message, head)
-    val found = new ByteArrayOutputStream(message.length)
-    found.write(message, 0, head)
-    found.write(ByteBuffer.allocate(CountSize).putShort(shown.toShort).array)
+    size = 0
+    append(message, 0, head)
+    appendInt16(shown)
     var at = head + CountSize
     kinds.foreach { kind =>
       val name = afterText(message, at + 1)
-      if (kind != Excluded) found.write(message, at, name - at)
-      if (kind == Shown) found.write(message, name, TypeSize)
-      else if (kind == Hashed) found.write(TypeOfHash)
+      if (kind != Excluded) append(message, at, name)
+      if (kind == Shown) append(message, name, name + TypeSize)
+      else if (kind == Hashed) append(TypeOfHash, 0, TypeSize)
       at = name + TypeSize
     }
-    found.toByteArray
+    Arrays.copyOf(output, size)
   }
 
   /** Rewrites the message of a change. A Truncate message stays as it is. */
