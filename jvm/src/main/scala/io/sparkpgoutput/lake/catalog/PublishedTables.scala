@@ -104,19 +104,17 @@ final private class PublishedTables(
     val columns = tableColumns(oids)
     val missing = missingColumns(leaves.values.flatten.map(_.oid).toSeq)
     val keys = IndexKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
-    def keyOf(oid: Long, identity: ReplicaIdentity) =
-      keys.get(oid).fold(Seq.empty[String])(_.of(identity))
     published.groupBy(_.oid).toSeq.map { case (oid, sent) =>
       val table = sent.head
       val ownLeaves = leaves.getOrElse(oid, Nil).map(leaf =>
-        leaf.copy(key = keyOf(leaf.oid, leaf.identity))
+        leaf.copy(key = keys.of(leaf.oid, leaf.identity))
       )
       val (sentColumns, others) = columns.getOrElse(oid, Nil).partition(_.isSent)
       val ownColumns = sentColumns.map { found =>
         val ofLeaf = ownLeaves.exists(leaf => missing(leaf.oid -> found.column.name))
         found.column.copy(hasMissing = found.column.hasMissing || ofLeaf)
       }
-      val key = keyOf(oid, table.identity)
+      val key = keys.of(oid, table.identity)
       SourceTable(
         oid,
         table.name,

@@ -65,7 +65,7 @@ final private class ReadinessCheck(
     val generated = generatedColumns
     val version = connection.majorVersion
     val ofTables = tables.flatMap { table =>
-      val key = keys.get(table.oid).fold(Seq.empty[String])(_.of(table.identity))
+      val key = keys.of(table.oid, table.identity)
       val found = noColumn(table) ++ identity(table, key) ++
         unsentKey(table, key, generated.getOrElse(table.oid, Set.empty), version) ++
         operations(table)

@@ -162,28 +162,36 @@ object ReplicaIdentity {
     )
 }
 
-/**
- * The columns that identify the rows of a table.
- *
- * @param primary the primary key
- * @param isImmediate
- *   whether the primary key is not deferrable. A deferrable one is no replica identity.
- * @param identity the columns of the index that REPLICA IDENTITY USING INDEX names
- */
-final private case class IndexKeys(
-    primary: Seq[String],
-    isImmediate: Boolean,
-    identity: Seq[String]
-) {
+/** The columns of the keys of tables, by the oids of the tables. */
+final private class IndexKeys(columns: Map[Long, Seq[IndexColumn]]) {
 
-  /** The key that changes can be applied by. */
-  def of(replicaIdentity: ReplicaIdentity): Seq[String] = replicaIdentity match {
-    case ReplicaIdentity.Default   => if (isImmediate) primary else Nil
-    case ReplicaIdentity.Index     => identity
-    case ReplicaIdentity.Full      => primary
-    case ReplicaIdentity.NoColumns => Nil
+  /** Returns the key that changes of a table can be applied by. */
+  def of(table: Long, replicaIdentity: ReplicaIdentity): Seq[String] = {
+    val all = columns.getOrElse(table, Nil)
+    val primary = all.filter(_.ofPrimary)
+    val key = replicaIdentity match {
+      case ReplicaIdentity.Default   => if (primary.forall(_.isImmediate)) primary else Nil
+      case ReplicaIdentity.Index     => all.filter(_.ofIdentity)
+      case ReplicaIdentity.Full      => primary
+      case ReplicaIdentity.NoColumns => Nil
+    }
+    key.map(_.name)
   }
 }
+
+/**
+ * A column of a key.
+ *
+ * @param ofPrimary whether the key is the primary key
+ * @param isImmediate whether the key is not deferrable. A deferrable one is no replica identity.
+ * @param ofIdentity whether the key is the index that REPLICA IDENTITY USING INDEX names
+ */
+final private case class IndexColumn(
+    name: String,
+    ofPrimary: Boolean,
+    isImmediate: Boolean,
+    ofIdentity: Boolean
+)
 
 private object IndexKeys {
 
@@ -203,39 +211,24 @@ private object IndexKeys {
   def withIdentity(leaves: Seq[Leaf]): Seq[Leaf] =
     leaves.filter(leaf => leaf.identity == ReplicaIdentity.Full || leaf.key.nonEmpty)
 
-  /** Reads the keys of tables by their oids. */
-  def read(connection: ServerConnection, tables: Seq[Long]): Map[Long, IndexKeys] =
-    connection
-      .query(
-        """SELECT i.indrelid::bigint AS oid, i.indisprimary, i.indimmediate, i.indisreplident, a.attname
-          |FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (number, place)
-          |JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
-          |WHERE i.indrelid = ANY (?::oid[]) AND (i.indisprimary OR i.indisreplident)
-          |  AND i.indisvalid AND k.place <= i.indnkeyatts
-          |ORDER BY k.place""".stripMargin,
-        PublishedTables.array(tables)
-      ) { row =>
-        row.getLong("oid") -> IndexColumn(
-          row.getString("attname"),
-          row.getBoolean("indisprimary"),
-          row.getBoolean("indimmediate"),
-          row.getBoolean("indisreplident")
-        )
-      }
-      .groupMap(_._1)(_._2)
-      .map { case (oid, columns) =>
-        val primary = columns.filter(_.ofPrimary)
-        oid -> IndexKeys(
-          primary.map(_.name),
-          primary.forall(_.isImmediate),
-          columns.filter(_.ofIdentity).map(_.name)
-        )
-      }
-
-  final private case class IndexColumn(
-      name: String,
-      ofPrimary: Boolean,
-      isImmediate: Boolean,
-      ofIdentity: Boolean
-  )
+  /** Reads the keys of tables. */
+  def read(connection: ServerConnection, tables: Seq[Long]): IndexKeys = {
+    val columns = connection.query(
+      """SELECT i.indrelid::bigint AS oid, i.indisprimary, i.indimmediate, i.indisreplident, a.attname
+        |FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (number, place)
+        |JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+        |WHERE i.indrelid = ANY (?::oid[]) AND (i.indisprimary OR i.indisreplident)
+        |  AND i.indisvalid AND k.place <= i.indnkeyatts
+        |ORDER BY k.place""".stripMargin,
+      PublishedTables.array(tables)
+    ) { row =>
+      row.getLong("oid") -> IndexColumn(
+        row.getString("attname"),
+        row.getBoolean("indisprimary"),
+        row.getBoolean("indimmediate"),
+        row.getBoolean("indisreplident")
+      )
+    }
+    new IndexKeys(columns.groupMap(_._1)(_._2))
+  }
 }
