@@ -63,38 +63,29 @@ private[folder] object StateFormat {
     def write(state: JobState): Array[Byte] = synchronized {
       val before = texts
       texts = new IdentityHashMap
-      StateFormat.write(
-        state,
-        name,
-        table => {
-          val text = Option(before.get(table)).getOrElse(JsonFile.text(definition(table)))
-          texts.put(table, text)
-          text
-        }
+      def text(table: MirroredTable) = {
+        val text = Option(before.get(table)).getOrElse(JsonFile.text(definition(table)))
+        texts.put(table, text)
+        text
+      }
+      JsonFile.write(
+        "version" -> version(state),
+        "writer" -> name,
+        "job" -> state.id,
+        "systemIdentifier" -> state.systemIdentifier,
+        "timeline" -> state.timeline,
+        "database" -> state.database,
+        "slot" -> state.slot,
+        "publications" -> state.publications.asJava,
+        "target" -> state.target,
+        "format" -> state.format,
+        "infinity" -> state.infinity,
+        "moneyScale" -> state.moneyScale,
+        "confirmed" -> Lsn.format(state.confirmed),
+        "tables" -> state.tables.values.toSeq.sortBy(_.oid).map(table(_, text)).asJava
       )
     }
   }
-
-  private def write(
-      state: JobState,
-      writer: String,
-      definition: MirroredTable => RawValue
-  ): Array[Byte] = JsonFile.write(
-    "version" -> version(state),
-    "writer" -> writer,
-    "job" -> state.id,
-    "systemIdentifier" -> state.systemIdentifier,
-    "timeline" -> state.timeline,
-    "database" -> state.database,
-    "slot" -> state.slot,
-    "publications" -> state.publications.asJava,
-    "target" -> state.target,
-    "format" -> state.format,
-    "infinity" -> state.infinity,
-    "moneyScale" -> state.moneyScale,
-    "confirmed" -> Lsn.format(state.confirmed),
-    "tables" -> state.tables.values.toSeq.sortBy(_.oid).map(table(_, definition)).asJava
-  )
 
   private def damaged(file: String)(problem: String) =
     new LakeException("PGOUTPUT_CHECKPOINT_LOST.DAMAGED", "file" -> file, "problem" -> problem)
