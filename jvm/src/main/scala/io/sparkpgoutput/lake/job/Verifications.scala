@@ -107,7 +107,7 @@ final private[job] class Verifications(
       tell: String => Unit
   ): Seq[VerifiedTable] = {
     val snapshots = if (left == MostRounds) Seq(tables) else tables.map(Seq(_))
-    val found = snapshots.flatMap(names => round(names, tell).map(names -> _)).map(_._2)
+    val found = snapshots.flatMap(round(_, tell))
     val (again, ended) = found.partition(_.canPass)
     if (again.isEmpty || left == 1) done ++ found.map(_.table)
     else {

@@ -349,7 +349,8 @@ private object RowHash {
  * ranges of the hashes of keys, so all of them have about the same size. The order of the rows does
  * not matter. Each copy of a row counts.
  */
-final private class KeyRanges(counts: Array[Long], sums: Array[Long]) extends Serializable {
+final private class KeyRanges(private val counts: Array[Long], private val sums: Array[Long])
+    extends Serializable {
 
   def add(key: Long, row: Long): Unit = {
     val range = KeyRanges.range(key)
@@ -360,8 +361,8 @@ final private class KeyRanges(counts: Array[Long], sums: Array[Long]) extends Se
   /** Adds the rows of another part of the same side. */
   def add(other: KeyRanges): KeyRanges = {
     (0 until KeyRanges.Count).foreach { range =>
-      counts(range) += other.count(range)
-      sums(range) += other.sum(range)
+      counts(range) += other.counts(range)
+      sums(range) += other.sums(range)
     }
     this
   }
@@ -370,11 +371,8 @@ final private class KeyRanges(counts: Array[Long], sums: Array[Long]) extends Se
 
   /** Returns for each range whether the other side has other rows. */
   def differing(other: KeyRanges): Array[Boolean] = Array.tabulate(KeyRanges.Count)(range =>
-    count(range) != other.count(range) || sum(range) != other.sum(range)
+    counts(range) != other.counts(range) || sums(range) != other.sums(range)
   )
-
-  private def count(range: Int) = counts(range)
-  private def sum(range: Int) = sums(range)
 }
 
 private object KeyRanges {
