@@ -291,8 +291,6 @@ abstract private[core] class JobMemory(start: JobState) {
     if (!work.isAlone) works.values.foreach(_.isAlone = false)
   }
 
-  /** The table that is stuck and whose queue has the most bytes. */
-  protected def stuckVictim: Option[TableState] = largest(isStuck)
 
   /** The table to be copied whose queue has the most bytes, unless a commit still reads the queue. */
   protected def copyVictim: Option[TableState] = largest((table, work) =>
@@ -313,7 +311,7 @@ abstract private[core] class JobMemory(start: JobState) {
     work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
   )
 
-  protected def giveUpOne(): Unit = stuckVictim.orElse(copyVictim).orElse(openVictim).foreach {
+  protected def giveUpOne(): Unit = largest(isStuck).orElse(copyVictim).orElse(openVictim).foreach {
     table =>
       if (table.needsCopy) giveUpCopy(works(table.oid), table.oid)
       else giveUpQueue(table, works(table.oid), DiskFull)
@@ -340,6 +338,7 @@ abstract private[core] class JobMemory(start: JobState) {
       .filter(table => table.status == Live && works(table.oid).phase == Phase.Idle)
       .foreach(table => giveUpQueue(table, works(table.oid), Waits))
 
+  /** The table of a kind whose queue has the most bytes. */
   private def largest(isOne: (TableState, TableWork) => Boolean): Option[TableState] = {
     def bytes(table: TableState) = works(table.oid).queue.fold(0L)(_.bytes)
     current.tables.values.filter(table => isOne(table, works(table.oid)) && bytes(table) > 0)
