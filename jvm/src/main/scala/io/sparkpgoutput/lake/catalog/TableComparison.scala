@@ -69,18 +69,14 @@ object TableComparison {
       kept: SourceTable,
       now: SourceTable,
       columns: ColumnComparison
-  ): Iterator[String] =
+  ): Iterator[String] = {
+    def differs(what: String)(of: SourceTable => String) =
+      Option.when(of(kept) != of(now))(s"$what was ${of(kept)} and is ${of(now)}.")
     Iterator[() => Option[String]](
       () => Option.when(kept.oid != now.oid)("It was dropped, and made again."),
-      () =>
-        differs(kept.rowFilter.getOrElse("none"), now.rowFilter.getOrElse("none"))(
-          "The row filter of the publication"
-        ),
-      () =>
-        differs(kept.publish.mkString(", "), now.publish.mkString(", "))(
-          "The list of published operations"
-        ),
-      () => differs(kept.identity.toString, now.identity.toString)("The replica identity"),
+      () => differs("The row filter of the publication")(_.rowFilter.getOrElse("none")),
+      () => differs("The list of published operations")(_.publish.mkString(", ")),
+      () => differs("The replica identity")(_.identity.toString),
       () => columns.reason,
       () =>
         Option.when(columns.numbers(kept) != columns.numbers(now))(
@@ -91,6 +87,7 @@ object TableComparison {
       () => putBack(kept, now),
       () => altered(kept, now)
     ).flatMap(_())
+  }
 
   /** Each membership counts, because each publication can send different rows and operations. */
   private def putBack(kept: SourceTable, now: SourceTable) = Option.when(
@@ -105,8 +102,6 @@ object TableComparison {
     "The publication was altered, and no message says which changes the server has left out in between."
   )
 
-  private def differs(kept: String, now: String)(what: String) =
-    Option.when(kept != now)(s"$what was $kept and is $now.")
 
   private def partitionReason(kept: SourceTable, now: SourceTable): Option[String] = {
     val (before, after) = (kept.leaves.map(_.oid).toSet, now.leaves.map(_.oid).toSet)
