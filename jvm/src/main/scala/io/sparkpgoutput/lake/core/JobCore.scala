@@ -335,19 +335,17 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     work.fingerprint = Some(found.fingerprint)
     work.problem = found.problem
     work.mode = Some(found.mode)
+    def markForCopy(reason: String): Unit = change(found.oid)(kept =>
+      kept.copy(table = found.table.copy(target = kept.target), status = Copying(reason))
+    )
     current.tables.get(found.oid) match {
       case None =>
         put(TableState(found.table, status = Copying("It was added to the publication.")))
         found.problem.foreach(refuse(found.oid, _, now))
       case Some(table) if table.isLeft =>
-        val reason =
+        markForCopy(
           if (table.status == Excluded) "It is not excluded any more."
           else "It is published again."
-        change(found.oid)(kept =>
-          kept.copy(
-            table = found.table.copy(target = kept.target),
-            status = Copying(reason)
-          )
         )
         found.problem.foreach(refuse(found.oid, _, now))
       case Some(table) if work.phase == Phase.Idle && table.wantsCopy =>
@@ -357,10 +355,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
           case (_, Some(problem)) if table.needsCopy => refuse(found.oid, problem, now)
           case (Failed(reason, _, _, true), None) if work.isRefused || work.isNews =>
             work.isRefused = false
-            change(found.oid)(_.copy(
-              table = found.table.copy(target = table.target),
-              status = Copying(reason)
-            ))
+            markForCopy(reason)
           // It was refused by an earlier process, so nothing of its definition is in the target.
           case (Copying(_, _), None) if table.generation == 0 =>
             change(found.oid)(_.copy(table = found.table.copy(target = table.target)))

@@ -259,11 +259,6 @@ abstract private[core] class JobMemory(start: JobState) {
     }
   }
 
-  /** Drops the queue of a copy. The state first forgets the snapshot, which needs the changes after it. */
-  protected def giveUpCopy(work: TableWork, oid: Long): Unit = {
-    change(oid)(kept => kept.copy(status = Copying(kept.status.why.getOrElse(""))))
-    work.losing = Some(write())
-  }
 
   /** The state says first that the table needs a copy. */
   protected def giveUpQueue(table: TableState, work: TableWork, why: String): Unit = {
@@ -313,8 +308,12 @@ abstract private[core] class JobMemory(start: JobState) {
 
   protected def giveUpOne(): Unit = largest(isStuck).orElse(copyVictim).orElse(openVictim).foreach {
     table =>
-      if (table.needsCopy) giveUpCopy(works(table.oid), table.oid)
-      else giveUpQueue(table, works(table.oid), DiskFull)
+      val work = works(table.oid)
+      if (table.needsCopy) {
+        // The state first forgets the snapshot, which needs the changes after it.
+        change(table.oid)(_.copy(status = Copying(table.status.why.getOrElse(""))))
+        work.losing = Some(write())
+      } else giveUpQueue(table, work, DiskFull)
   }
 
   /** The copy of a table that has lost its queue begins again, a few times. */

@@ -4,7 +4,7 @@ import java.io.IOException
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{CatalogSnapshot, ColumnHiding, SourceTable}
-import io.sparkpgoutput.lake.core.{TableState, TableStatus}
+import io.sparkpgoutput.lake.core.TableState
 import io.sparkpgoutput.lake.queue.HiddenCells
 import io.sparkpgoutput.source.connection.ServerClient
 
@@ -63,10 +63,8 @@ final private[job] class ColumnGuard(
     }
   }
 
-  private def isCopied(table: TableState) = table.status match {
-    case TableStatus.Copying(_, None) => false
-    case _                            => !(table.isFailed && table.needsCopy)
-  }
+  private def isCopied(table: TableState) =
+    !table.awaitsSnapshot && !(table.isFailed && table.needsCopy)
 
   /**
    * Returns whether the hidden columns are as they were when the table was copied.
