@@ -246,21 +246,17 @@ final private[job] class StatusFile(file: String) {
     Files.writeString(written, json)
     Files.move(written, path, ATOMIC_MOVE): Unit
   }
-}
 
-private[job] object StatusFile {
-
-  /** Makes the folder of a status file, and refuses one that cannot be written. */
-  def check(file: String): Unit = {
+  /** Makes the folder of the file, and refuses a file that cannot be written. */
+  def check(): Unit = {
     def refuse(why: String) =
       throw new LakeException(
         "PGOUTPUT_REPLICATE_OPTION.STATUS_FILE",
         "file" -> file,
         "reason" -> why
       )
-    val path = Path.of(file).toAbsolutePath
     try {
-      val folder = path.getParent
+      val folder = path.toAbsolutePath.getParent
       if (folder == null || Files.isDirectory(path)) refuse("it is a folder")
       Files.createDirectories(folder)
       if (!Files.isWritable(folder)) refuse(s"the folder $folder is read-only")

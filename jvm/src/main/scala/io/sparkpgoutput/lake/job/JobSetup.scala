@@ -30,7 +30,7 @@ private[job] object JobSetup {
    * @throws LakeException that names everything that is missing
    */
   def ready(session: SparkSession, options: ReplicateOptions, log: JobLog): ReadyJob = {
-    options.statusFile.foreach(StatusFile.check)
+    options.statusFile.foreach(new StatusFile(_).check())
     val client = new ServerClient(options.address, options.applicationName)
     try {
       client.limitLockWaits(LockWait)

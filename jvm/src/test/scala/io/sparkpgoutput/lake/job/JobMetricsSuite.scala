@@ -217,8 +217,8 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
   test("a status file is replaced as a whole") {
     inFolder { folder =>
       val path = folder.resolve("new/status.json")
-      StatusFile.check(path.toString)
       val file = new StatusFile(path.toString)
+      file.check()
       file.write("one")
       file.write("two")
       assert(Files.readString(path) == "two")
@@ -230,7 +230,7 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
     inFolder { folder =>
       Files.writeString(folder.resolve("file"), "")
       for (wrong <- Seq(folder, folder.resolve("file/status.json")))
-        assert(intercept[LakeException](StatusFile.check(wrong.toString)).getMessage
+        assert(intercept[LakeException](new StatusFile(wrong.toString).check()).getMessage
           .contains("which the job cannot write"))
     }
   }
