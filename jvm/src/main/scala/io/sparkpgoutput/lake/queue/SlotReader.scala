@@ -25,6 +25,7 @@ import io.sparkpgoutput.source.connection.{
   ReplicationConnection,
   ReplicationProtocol,
   ServerAddress,
+  ServerConnection,
   SqlState
 }
 import io.sparkpgoutput.source.session.SessionSettings
@@ -266,7 +267,7 @@ final class SlotReader(
             events.state.confirmed
           )
         check()
-        val copy = start(connection, () => SlotState.read(sql, settings.slot), sql.terminate)
+        val copy = start(connection, sql)
         // Nobody can move the slot from here on.
         check()
         pid = connection.pid
@@ -282,18 +283,14 @@ final class SlotReader(
   }
 
   /** Starts to read. An earlier session of this process, or of an earlier process of the job, is ended. */
-  private def start(
-      connection: ReplicationConnection,
-      state: () => Option[SlotState],
-      terminate: Int => Unit
-  ): CopyDual = {
+  private def start(connection: ReplicationConnection, sql: ServerConnection): CopyDual = {
     val deadline = System.nanoTime() + SecondsForSlot.toNanos
     var copy = Option.empty[CopyDual]
     while (copy.isEmpty) {
-      state().flatMap(_.holder) match {
+      SlotState.read(sql, settings.slot).flatMap(_.holder) match {
         case Some(holder) =>
           val isOfJob = SessionSettings.isOfSource(settings.id, holder.applicationName)
-          if (holder.pid == pid || isOfJob && events.mayEnd) terminate(holder.pid)
+          if (holder.pid == pid || isOfJob && events.mayEnd) sql.terminate(holder.pid)
           else if (System.nanoTime() > deadline || !isOfJob) throw holder.error(settings.slot)
           else events.mayRead()
           Thread.sleep(PauseMillis)
