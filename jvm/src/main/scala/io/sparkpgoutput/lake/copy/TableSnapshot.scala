@@ -10,13 +10,7 @@ import scala.util.Try
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{
-  ColumnHiding,
-  PublishedTables,
-  QuotedName,
-  SourceTable,
-  TableError
-}
+import io.sparkpgoutput.lake.catalog.{PublishedTables, QuotedName, SourceTable, TableError}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
@@ -159,14 +153,7 @@ private object TableSnapshot {
       // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this
       // connection.
       CopySession.limitWaits(watcher, SecondsToLock)
-      val source = CopySession.interruptible(kept.name) {
-        val version = watcher.majorVersion
-        sameTable(
-          kept,
-          PublishedTables.readOne(watcher, from.publications, version, kept.oid),
-          from.hiding
-        )
-      }
+      val source = CopySession.interruptible(kept.name)(sameTable(watcher, from, kept))
       if (definition(connection, from, kept) == definition(watcher, from, kept)) {
         val id = CopySession.exportSnapshot(connection)
         Some(new TableSnapshot(lsn, time, id, source, connection, giveBack))
@@ -181,15 +168,12 @@ private object TableSnapshot {
     .query("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")(_.getLong(1)).head
 
   /** Finds the table, and checks that it is the one that was to be copied. */
-  private def sameTable(
-      kept: SourceTable,
-      published: Option[SourceTable],
-      hiding: ColumnHiding
-  ): SourceTable = {
-    val found = published.getOrElse(
+  private def sameTable(watcher: ServerConnection, from: CopySource, kept: SourceTable) = {
+    val version = watcher.majorVersion
+    val found = PublishedTables.readOne(watcher, from.publications, version, kept.oid).getOrElse(
       throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> kept.name)
     )
-    val now = hiding(found, Some(kept))
+    val now = from.hiding(found, Some(kept))
     if (shape(now) != shape(kept))
       throw TableError.changed(kept.name, "Its definition was altered before the copy began.")
     now
