@@ -19,17 +19,17 @@ import io.sparkpgoutput.lake.verify.VerifiedTable
  * A job that keeps tables equal. It runs in a thread of its own.
  *
  * @param user the session that has started the job
- * @param own the job's own session, with settings that do not change while it runs
  */
 final class Replication private (
     user: SparkSession,
-    own: SparkSession,
     options: ReplicateOptions,
-    verifies: Seq[TableName],
-    log: JobLog,
-    first: ReplicationJob
+    verifies: Seq[TableName]
 ) extends Logging {
-  private var job = first
+
+  /** The job's own session, with settings that do not change while it runs. */
+  private val own = ClonedSession.of(user)
+  private val jobLog = new JobLog
+  private var job = newJob()
 
   /** When a job that has started again began to wait for its slot, in milliseconds; None if it has read its slot. */
   private var waitsSince = Option.empty[Long]
@@ -60,7 +60,7 @@ final class Replication private (
       }
     catch {
       case error: Throwable if !stopping =>
-        log.ended(s"The job that replicates $options has ended", error)
+        jobLog.ended(s"The job that replicates $options has ended", error)
         failure = Some(error)
       case error: Throwable =>
         logInfo(s"The job that replicates $options was stopped before it had written all", error)
@@ -73,11 +73,20 @@ final class Replication private (
   private def startAgain(): ReplicationJob = {
     var again = Option.empty[ReplicationJob]
     while (again.isEmpty)
-      try again = Some(Replication.job(own, options, verifies, log))
+      try again = Some(newJob())
       catch {
         case error: Throwable if canWait(error) => waitFor(error)
       }
     again.get
+  }
+
+  /** Checks everything that a job needs. */
+  private def newJob(): ReplicationJob = ClonedSession.within(own) {
+    var ready = Option.empty[ReadyJob]
+    while (ready.isEmpty)
+      try ready = Some(JobSetup.ready(own, options, jobLog))
+      catch { case _: StartAgain => Thread.sleep(Replication.MillisToReadAgain) }
+    new ReplicationJob(ready.get, verifies)
   }
 
   private def canWait(error: Throwable) = {
@@ -89,7 +98,7 @@ final class Replication private (
 
   private def waitFor(error: Throwable): Unit = {
     waitsSince = waitsSince.orElse(Some(JobClock.millis))
-    log.warn(s"The job cannot start again yet. ${TableFailures.text(error)}")
+    jobLog.warn(s"The job cannot start again yet. ${TableFailures.text(error)}")
     Thread.sleep(Replication.MillisToStartAgain)
   }
 
@@ -166,10 +175,10 @@ final class Replication private (
    * Returns the progress of the copies that run. Python asks each second. The result is an array, because PySpark finds
    * the end of a list by an error, for which it looks up a dozen classes in all JARs.
    */
-  def progress: Array[CopyProgress] = log.progress.toArray
+  def progress: Array[CopyProgress] = jobLog.progress.toArray
 
   /** Returns what happened since the last call, a line for each event. */
-  def report: Array[String] = log.take().toArray
+  def report: Array[String] = jobLog.take().toArray
 }
 
 object Replication {
@@ -227,23 +236,5 @@ object Replication {
       session: SparkSession,
       options: ReplicateOptions,
       verified: Seq[TableName]
-  ): Replication = {
-    val log = new JobLog
-    val own = ClonedSession.of(session)
-    val first = job(own, options, verified, log)
-    new Replication(session, own, options, verified, log, first)
-  }
-
-  private def job(
-      own: SparkSession,
-      options: ReplicateOptions,
-      verified: Seq[TableName],
-      log: JobLog
-  ): ReplicationJob = ClonedSession.within(own) {
-    var ready = Option.empty[ReadyJob]
-    while (ready.isEmpty)
-      try ready = Some(JobSetup.ready(own, options, log))
-      catch { case _: StartAgain => Thread.sleep(MillisToReadAgain) }
-    new ReplicationJob(ready.get, verified)
-  }
+  ): Replication = new Replication(session, options, verified)
 }
