@@ -179,4 +179,3 @@ final class ValueHash(salt: HashSalt) {
     digits
   }
 }
-

@@ -102,7 +102,6 @@ object TableComparison {
     "The publication was altered, and no message says which changes the server has left out in between."
   )
 
-
   private def partitionReason(kept: SourceTable, now: SourceTable): Option[String] = {
     val (before, after) = (kept.leaves.map(_.oid).toSet, now.leaves.map(_.oid).toSet)
     val gone = kept.leaves.find(leaf => !after(leaf.oid)).map { leaf =>

@@ -259,7 +259,6 @@ abstract private[core] class JobMemory(start: JobState) {
     }
   }
 
-
   /** The state says first that the table needs a copy. */
   protected def giveUpQueue(table: TableState, work: TableWork, why: String): Unit = {
     change(table.oid)(_.copy(status = table.status match {
@@ -285,7 +284,6 @@ abstract private[core] class JobMemory(start: JobState) {
       work.isAlone = true
     if (!work.isAlone) works.values.foreach(_.isAlone = false)
   }
-
 
   /** The table to be copied whose queue has the most bytes, unless a commit still reads the queue. */
   protected def copyVictim: Option[TableState] = largest((table, work) =>

@@ -49,9 +49,9 @@ final case class JobState(
    */
   def has: Long = tables.values.flatMap { table =>
     table.status match {
-      case Copying(_, lsn)                        => lsn
+      case Copying(_, lsn)                      => lsn
       case _ if table.isLeft || table.needsCopy => None
-      case _                                      => table.newestMark
+      case _                                    => table.newestMark
     }
   }.foldLeft(confirmed)(Lsn.max)
 

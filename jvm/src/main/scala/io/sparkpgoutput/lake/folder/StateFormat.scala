@@ -315,7 +315,6 @@ private[folder] object StateFormat {
     case _       => None
   }
 
-
   private def shape(of: JsonFields): TableShape = TableShape(
     of.optional("partition")(_.texts).toSeq.flatten.map(text =>
       TableShape.partition(text).flatMap(_.headOption).getOrElse(

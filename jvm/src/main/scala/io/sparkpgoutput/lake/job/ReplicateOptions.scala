@@ -547,7 +547,6 @@ object ReplicateOptions {
   def ofServer(entries: java.util.Map[String, String]): ReplicateOptions =
     parse((Map("target" -> "none", "checkpoint" -> "none") ++ entries.asScala).toSeq)
 
-
   private def check(options: ReplicateOptions): Either[String, ReplicateOptions] = {
     import options._
     def missing(name: String) = s"The option '$name' is missing."

@@ -276,7 +276,6 @@ final private[job] class TableApplier(job: JobParts) {
   private def now = JobClock.millis
 }
 
-
 /**
  * Rewrites small files of tables, and removes old files: see [[io.sparkpgoutput.lake.direct.Compaction]]. The rows of a
  * table are right without that. So a failure is not an error of the table, and the other parts of the work still run.
