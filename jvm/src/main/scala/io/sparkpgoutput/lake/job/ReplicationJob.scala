@@ -560,7 +560,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
 
     override def pause(millis: Long): Unit = {
       val until = now + millis
-      while (now < until && !parts.isEnding) Thread.sleep(MillisToCoalesce)
+      // A job that ends can still confirm what it has, so the reader tries again soon, but not at once.
+      do Thread.sleep(MillisToCoalesce)
+      while (now < until && !parts.isEnding)
     }
   }
 }
