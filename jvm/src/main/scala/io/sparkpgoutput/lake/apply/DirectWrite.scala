@@ -186,14 +186,13 @@ final class DirectWrite(
       val read = mutable.Map.empty[RowPlace, InternalRow]
       val types = columns.map(table.schema(_).dataType).toIndexedSeq
       wanted.groupBy(_.file).foreach { case (file, places) =>
-        val found = table.read(file, columns)
-        try {
+        table.read(file, columns) { found =>
           var next = 0L
           places.distinct.sortBy(_.position).foreach { place =>
             while (next < place.position && found.hasNext) { found.next(); next += 1 }
             if (found.hasNext) { read(place) = copied(found.next(), types); next += 1 }
           }
-        } finally DirectTable.close(found)
+        }
       }
       read.toMap
     }

@@ -49,13 +49,12 @@ trait DirectTable {
   def keys: TableKeys
 
   /**
-   * Returns the rows of a file in order, also those that are deleted. A row is valid until the next one.
-   * The file is closed at the end. If the caller stops earlier, it closes the result if it is an
-   * `AutoCloseable`.
+   * Opens a file, and closes it after its use.
    *
    * @param columns the places of the columns in [[schema]]
+   * @param use takes the rows in order, also those that are deleted. A row is valid until the next one.
    */
-  def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow]
+  def read[T](file: DirectFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T
 }
 
 object DirectTable {
@@ -104,12 +103,6 @@ object DirectTable {
       bytes(map.keyArray(), ArrayType(key)) + bytes(map.valueArray(), ArrayType(of))
     case _ => 0L
   })
-
-  /** Closes a file of which not all rows are read. */
-  def close(rows: Iterator[InternalRow]): Unit = rows match {
-    case open: AutoCloseable => open.close()
-    case _                   => ()
-  }
 }
 
 /** A data file. */
@@ -266,33 +259,29 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
 
   def rows: Long = firsts.last
 
-  /** Gives the rows of the new file to a writer. A row is valid until the next one. */
-  def read[T](write: Iterator[InternalRow] => T): T = {
+  /** Gives each row of the new file to a writer. A row is valid until the next one. */
+  def foreach(write: InternalRow => Unit): Unit = {
     val types = table.schema.map(_.dataType).toIndexedSeq
     val values = new Array[Any](types.length)
     val whole = new GenericInternalRow(values)
-    var open = Iterator.empty[InternalRow]
-    def rows = files.iterator.flatMap { file =>
-      var position = -1L
-      open = table.read(file, types.indices)
-      val live = open.filter { _ =>
-        position += 1
-        !file.isDeleted(position)
+    files.foreach { file =>
+      table.read(file, types.indices) { rows =>
+        var position = 0L
+        rows.foreach { row =>
+          if (!file.isDeleted(position)) {
+            // Writers call only `get`.
+            types.indices.foreach(at => values(at) = DirectTable.value(row, at, types(at)))
+            write(whole)
+          }
+          position += 1
+        }
+        // The positions in the new file follow from the number of rows.
+        if (position != file.rows) throw new IllegalStateException(
+          s"The file ${file.path} has $position rows, not ${file.rows}."
+        )
       }
-      // Writers call only `get`.
-      live.map { row =>
-        types.indices.foreach(at => values(at) = DirectTable.value(row, at, types(at)))
-        whole
-      } ++ end(file, position + 1)
     }
-    try write(rows)
-    finally DirectTable.close(open) // the writer can have failed
   }
-
-  /** Checks the number of rows, from which the positions in the new file follow. */
-  private def end(file: DirectFile, rows: => Long): Iterator[InternalRow] =
-    if (rows == file.rows) Iterator.empty
-    else throw new IllegalStateException(s"The file ${file.path} has $rows rows, not ${file.rows}.")
 
   /**
    * Returns the positions in the new file of the rows that were deleted since.

@@ -138,9 +138,9 @@ final class KeyLookup(
         // A lookup of no keys only keeps those of the file.
         if (isKept || keys.nonEmpty) {
           val kept = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
-          val rows = table.read(file, ordinals ++ ends)
-          try scan(rows, file, ordinals.indices, ends.nonEmpty, found, kept)
-          finally DirectTable.close(rows)
+          table.read(file, ordinals ++ ends)(
+            scan(_, file, ordinals.indices, ends.nonEmpty, found, kept)
+          )
           val names = (ordinals ++ end).map(columnName(table, _))
           kept.foreach(kept => table.keys.keep(names, file, kept.numbers, kept.hasAll))
         }

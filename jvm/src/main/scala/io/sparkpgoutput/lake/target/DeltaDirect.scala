@@ -138,7 +138,7 @@ final private class DeltaDirect(
     }
     begun.exists { case (layout, rewrite, partition) =>
       val added = Option.when(rewrite.rows > 0)(
-        layout.writing(rewrite.read(layout.write(_, partition)))
+        layout.writing(layout.write(rewrite.foreach, partition))
       )
       synchronized(commitRewrite(layout.writing(update()), layout, rewrite, added))
     }

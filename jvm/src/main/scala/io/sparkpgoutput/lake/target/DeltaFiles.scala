@@ -9,11 +9,11 @@ import scala.util.Try
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, GenericInternalRow, Literal}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.delta.actions.{Action, AddFile, RemoveFile}
 import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray
 import org.apache.spark.sql.delta.stats.{DeltaFileStatistics, DeltaTaskStatisticsTracker}
@@ -58,8 +58,8 @@ final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles, val key
   override def schema: StructType = layout.schema
   override def column(at: Int): String = DeltaColumnMapping.getPhysicalName(schema(at))
   override def files: Seq[DirectFile] = known.files.values.toSeq
-  override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] =
-    layout.read(known.files(file.path), columns)
+  override def read[T](file: DirectFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T =
+    layout.read(known.files(file.path), columns)(use)
 }
 
 /**
@@ -314,11 +314,10 @@ final private class DeltaLayout(
       log.newDeltaHadoopConf() // The reader writes its columns into it.
     )
 
-  def read(file: DeltaFile, columns: Seq[Int]): Iterator[InternalRow] = {
+  def read[T](file: DeltaFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T = {
     val inFile = columns.filter(stored.contains)
     val rows = readStored(file, inFile)
-    if (inFile.length == columns.length) rows
-    else {
+    def withPartition = {
       val values = columns.map { at =>
         if (stored.contains(at)) null
         else DeltaPartition.value(file.partition.getOrElse(nameOf(at), null), schema(at).dataType)
@@ -326,14 +325,16 @@ final private class DeltaLayout(
       val places = inFile.map(columns.indexOf(_)).toIndexedSeq
       val types = inFile.map(schema(_).dataType).toIndexedSeq
       val whole = new GenericInternalRow(values)
-      new ReadRows(
-        rows,
-        row => {
-          places.indices.foreach(at => values(places(at)) = DirectTable.value(row, at, types(at)))
-          whole
-        }
-      )
+      rows.map { row =>
+        places.indices.foreach(at => values(places(at)) = DirectTable.value(row, at, types(at)))
+        whole
+      }
     }
+    try use(if (inFile.length == columns.length) rows else withPartition)
+    finally rows match {
+        case open: AutoCloseable => open.close()
+        case _                   => ()
+      }
   }
 
   private def nameOf(at: Int) = DeltaColumnMapping.getPhysicalName(schema(at))
@@ -412,23 +413,24 @@ final private class DeltaLayout(
       val dataType = schema(at).dataType
       nameOf(at) -> DeltaPartition.text(DirectTable.value(row, at, dataType), dataType)
     }.toMap
-  }.map { case (partition, some) => write(some.iterator, partition) }
+  }.map { case (partition, some) => write(some.foreach(_), partition) }
 
-  /** Returns rows with only the columns that are in files. */
-  private def storedOf(rows: Iterator[InternalRow]): Iterator[InternalRow] =
-    if (partitions.isEmpty) rows
+  private val projected = ProjectingInternalRow(inFiles, stored)
+
+  /** Returns a row with only the columns that are in files. It is valid until the next one. */
+  private def storedOf(row: InternalRow): InternalRow =
+    if (partitions.isEmpty) row
     else {
-      val types = stored.map(schema(_).dataType)
-      val values = new Array[Any](stored.length)
-      val whole = new GenericInternalRow(values)
-      rows.map { row =>
-        stored.indices.foreach(at => values(at) = DirectTable.value(row, stored(at), types(at)))
-        whole
-      }
+      projected.project(row)
+      projected
     }
 
-  /** Writes one file, whose rows are all in one partition. */
-  def write(rows: Iterator[InternalRow], partition: Map[String, String]): AddFile = {
+  /**
+   * Writes one file, whose rows are all in one partition.
+   *
+   * @param rows gives each row to a writer
+   */
+  def write(rows: (InternalRow => Unit) => Unit, partition: Map[String, String]): AddFile = {
     val name = s"part-00000-${UUID.randomUUID}.c000${factory.getFileExtension(context)}"
     val path = newFile(name)
     // One tracker serves many files, because Spark compiles code for each tracker.
@@ -438,9 +440,10 @@ final private class DeltaLayout(
     statistics.foreach(_.newFile(path.toString))
     val writer = factory.newInstance(path.toString, inFiles, context)
     var count = 0L
-    try storedOf(rows).foreach { row =>
-        writer.write(row)
-        statistics.foreach(_.newRow(path.toString, row))
+    try rows { row =>
+        val inFile = storedOf(row)
+        writer.write(inFile)
+        statistics.foreach(_.newRow(path.toString, inFile))
         count += 1
       }
     finally writer.close()
@@ -487,13 +490,4 @@ private object DeltaLayout {
 
   /** Each has a configuration that Spark sends to the executors. A cut reads the columns that the server has not sent. */
   final private val MostReaders = 20
-}
-
-/** Rows that are made from the rows of a file, which can be closed early. */
-final private class ReadRows(rows: Iterator[InternalRow], make: InternalRow => InternalRow)
-    extends Iterator[InternalRow]
-    with AutoCloseable {
-  override def hasNext: Boolean = rows.hasNext
-  override def next(): InternalRow = make(rows.next())
-  override def close(): Unit = DirectTable.close(rows)
 }

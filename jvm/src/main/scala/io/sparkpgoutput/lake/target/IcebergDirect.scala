@@ -2,8 +2,6 @@ package io.sparkpgoutput.lake.target
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.InternalRow
-
 import org.apache.iceberg.encryption.PlaintextEncryptionManager
 import org.apache.iceberg.exceptions.{CommitFailedException, ValidationException}
 import org.apache.iceberg.expressions.Expressions
@@ -160,14 +158,15 @@ final private class IcebergDirect(keys: TableKeys) {
           val chosen = version.files.filter(file => wanted(file.path))
           val writer = new IcebergWriter(table, metadata, columns)
           val one = files.files(due.head.path).file
-          val write = (rows: Iterator[InternalRow]) =>
-            writer.data(rows, metadata.spec(one.specId), one.partition)
-          (writer, write, new Rewrite(version, chosen.toIndexedSeq))
+          val rewrite = new Rewrite(version, chosen.toIndexedSeq)
+          def write() =
+            writer.data(rewrite.foreach, metadata.spec(one.specId), one.partition)
+          (writer, rewrite, () => write())
         }
       }.flatten
     }
-    begun.exists { case (writer, write, rewrite) =>
-      val added = writer.orRemoved(Option.when(rewrite.rows > 0)(rewrite.read(write)))
+    begun.exists { case (writer, rewrite, write) =>
+      val added = writer.orRemoved(Option.when(rewrite.rows > 0)(write()))
       synchronized {
         val operations = writer.orRemoved(new CheckedOperations(update()))
         val table = new BaseTable(operations, name)

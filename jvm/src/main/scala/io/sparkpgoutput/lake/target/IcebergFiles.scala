@@ -6,6 +6,7 @@ import java.util.function.Supplier
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -17,7 +18,7 @@ import org.apache.iceberg.data.BaseDeleteLoader
 import org.apache.iceberg.deletes.{BaseDVFileWriter, PositionDelete}
 import org.apache.iceberg.encryption.EncryptedOutputFile
 import org.apache.iceberg.formats.{FormatModelRegistry, ReadBuilder}
-import org.apache.iceberg.io.{CloseableIterable, FileIO, OutputFileFactory}
+import org.apache.iceberg.io.{FileIO, OutputFileFactory}
 import org.apache.iceberg.mapping.NameMappingParser
 import org.apache.iceberg.spark.SparkSchemaUtil
 import org.apache.iceberg.types.Type.TypeID
@@ -282,28 +283,33 @@ final private class IcebergVersion(
     !"false".equalsIgnoreCase(table.properties.get(Names.PARQUET_VECTORIZATION_ENABLED))
 
   /** Columns are found by their ids, so renamed columns and narrower types of old files are read, too. */
-  override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
+  override def read[T](file: DirectFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T = {
     val read = new Schema(columns.map(fields(_)).asJava)
     val found = known.files(file.path).file
-    def open[T](rows: Class[T])(options: ReadBuilder[T, StructType] => Unit) = {
-      val builder = FormatModelRegistry
-        .readBuilder[T, StructType](FileFormat.PARQUET, rows, table.io.newInputFile(found))
+    def builder[P](parts: Class[P]) = {
+      val made = FormatModelRegistry
+        .readBuilder[P, StructType](FileFormat.PARQUET, parts, table.io.newInputFile(found))
         .project(read)
-      names.foreach(builder.withNameMapping)
-      if (hasLineage(read)) builder.idToConstant(lineage(found))
-      options(builder)
-      builder.build()
+      names.foreach(made.withNameMapping)
+      if (hasLineage(read)) made.idToConstant(lineage(found))
+      made
     }
     // Iceberg's batches have no nested columns.
-    if (hasBatches && !hasLineage(read) && read.columns.asScala.forall(_.`type`.isPrimitiveType)) {
-      val batches = open(classOf[ColumnarBatch])(_.recordsPerBatch(BatchRows).reuseContainers())
-      new OpenRows[ColumnarBatch](batches, _.rowIterator.asScala)
-    } else new OpenRows[InternalRow](open(classOf[InternalRow])(_ => ()), Iterator.single(_))
+    if (hasBatches && !hasLineage(read) && read.columns.asScala.forall(_.`type`.isPrimitiveType))
+      using(builder(classOf[ColumnarBatch]).recordsPerBatch(BatchRows).reuseContainers())(batches =>
+        use(batches.flatMap(_.rowIterator.asScala))
+      )
+    else using(builder(classOf[InternalRow]))(use)
   }
 }
 
 private object IcebergVersion {
   final private val BatchRows = 4096
+
+  private def using[P, T](builder: ReadBuilder[P, StructType])(use: Iterator[P] => T): T =
+    Using.resource(builder.build()) { file =>
+      Using.resource(file.iterator)(parts => use(parts.asScala))
+    }
 
   /**
    * Returns the columns that a rewrite reads and writes. In version 3 of the format, a row that only moves keeps its
@@ -325,40 +331,6 @@ private object IcebergVersion {
   ).collect {
     case (field, value) if value != null => Int.box(field.fieldId) -> (value: Any)
   }.asJava
-}
-
-/** Rows of an open file, which is closed after the last row and after an error. */
-final private class OpenRows[T](source: CloseableIterable[T], rowsOf: T => Iterator[InternalRow])
-    extends Iterator[InternalRow]
-    with AutoCloseable {
-  private var isOpen = true
-  private var rows = Iterator.empty[InternalRow]
-  private val parts = safely(source.iterator)
-
-  override def hasNext: Boolean = isOpen && safely {
-    while (!rows.hasNext && parts.hasNext) rows = rowsOf(parts.next())
-    if (!rows.hasNext) close()
-    isOpen
-  }
-
-  override def next(): InternalRow =
-    if (hasNext) safely(rows.next()) else throw new NoSuchElementException
-
-  private def safely[A](body: => A): A =
-    try body
-    catch {
-      case problem: Throwable =>
-        try close()
-        catch { case NonFatal(another) => problem.addSuppressed(another) }
-        throw problem
-    }
-
-  override def close(): Unit = if (isOpen) {
-    isOpen = false
-    rows = Iterator.empty
-    try if (parts != null) parts.close()
-    finally source.close()
-  }
 }
 
 /**
@@ -398,11 +370,19 @@ final private class IcebergWriter(
     DirectTable.byPartition(rows) { values =>
       key.partition(row.of(values))
       key.copy()
-    }.map { case (partition, some) => data(some.iterator, metadata.spec, partition) }
+    }.map { case (partition, some) => data(some.foreach(_), metadata.spec, partition) }
   }
 
-  /** Writes one file, whose rows are all in one partition. */
-  def data(rows: Iterator[InternalRow], spec: PartitionSpec, partition: StructLike): DataFile = {
+  /**
+   * Writes one file, whose rows are all in one partition.
+   *
+   * @param rows gives each row to a writer
+   */
+  def data(
+      rows: (InternalRow => Unit) => Unit,
+      spec: PartitionSpec,
+      partition: StructLike
+  ): DataFile = {
     val file = newFile(dataFiles, spec, partition)
     val writer = FormatModelRegistry
       .dataWriteBuilder[InternalRow, StructType](FileFormat.PARQUET, classOf[InternalRow], file)
@@ -414,7 +394,7 @@ final private class IcebergWriter(
       .schema(schema)
       .engineSchema(SparkSchemaUtil.convert(schema))
       .build()
-    try rows.foreach(writer.write)
+    try rows(writer.write(_))
     finally writer.close()
     writer.toDataFile
   }

@@ -230,23 +230,11 @@ class DirectWriteSuite extends DeltaTests {
     }
   }
 
-  /** Rows of a file that were read, and whether the file is closed. */
-  final private class WatchedRows(rows: Iterator[InternalRow])
-      extends Iterator[InternalRow]
-      with AutoCloseable {
-    var read = 0
-    var isClosed = false
-    override def hasNext: Boolean = rows.hasNext
-    override def next(): InternalRow = { read += 1; rows.next() }
-    override def close(): Unit = {
-      isClosed = true
-      rows.asInstanceOf[AutoCloseable].close()
-    }
-  }
-
   /** A target that watches what direct commits read. */
   final private class WatchedTarget(target: Target) extends TargetBehind(target) {
-    var columns = Map.empty[WatchedRows, Seq[String]]
+
+    /** The columns and the number of rows of each read. */
+    var reads = Vector.empty[(Seq[String], Int)]
 
     override def commit(
         session: SparkSession,
@@ -264,15 +252,17 @@ class DirectWriteSuite extends DeltaTests {
       override def column(at: Int): String = table.column(at)
       override def files: Seq[DirectFile] = table.files
       override def keys: TableKeys = table.keys
-      override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
-        val rows = new WatchedRows(table.read(file, columns))
-        WatchedTarget.this.columns += rows -> columns.map(schema(_).name)
-        rows
+      override def read[T](file: DirectFile, columns: Seq[Int])(
+          use: Iterator[InternalRow] => T
+      ): T = {
+        var count = 0
+        try table.read(file, columns)(rows => use(rows.tapEach(_ => count += 1)))
+        finally WatchedTarget.this.synchronized(reads :+= (columns.map(schema(_).name) -> count))
       }
     }
   }
 
-  test("the values of a row are read up to this row only, and the file is closed then") {
+  test("the values of a row are read up to this row only") {
     for {
       to <- targets("watched")
       mostOld <- Seq(10000L, 1L)
@@ -288,8 +278,7 @@ class DirectWriteSuite extends DeltaTests {
         20L -> Seq(update(row(second, "a", s"T$second"), row(second, "b", s"T$second")))
       )
       assert(done.byMerge.nonEmpty == (mostOld == 1))
-      val values = watched.columns.collectFirst { case (read, Seq("big", "mine")) => read }.get
-      assert(values.read == 2 && values.isClosed)
+      assert(watched.reads.collect { case (Seq("big", "mine"), rows) => rows } == Seq(2))
     }
   }
 

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.direct
 
+import scala.collection.mutable
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -36,11 +37,12 @@ class CompactionSuite extends AnyFunSuite {
         made.without(some(made))
       }
       val rewrite = new Rewrite(table, files)
-      val rewritten = rewrite.read(_.map(_.getInt(0)).toIndexedSeq)
+      val rewritten = mutable.ArrayBuffer.empty[Int]
+      rewrite.foreach(row => rewritten += row.getInt(0))
       assert(rewritten == files.flatMap(live(_)) && rewritten.length == rewrite.rows)
       val now = files.map(file => file.without(some(file))).map(file => file.path -> file).toMap
       val carried = rewrite.carried(now.get(_)).get
-      val left = file("new", rewritten, carried.toSet)
+      val left = file("new", rewritten.toSeq, carried.toSet)
       assert(live(left) == files.flatMap(file => live(now(file.path))), s"seed $seed")
       assert(rewrite.carried(path => now.get(path).filter(_.path != "f1")).isEmpty)
     }

@@ -302,10 +302,12 @@ class KeyLookupSuite extends AnyFunSuite {
   test("the common pool of the JVM reads no file, because a read can wait for this pool") {
     val readers = ConcurrentHashMap.newKeySet[Thread]
     val table = new MemoryTable(StructType.fromDDL("id INT"), KeyCache.none.table("t")) {
-      override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
+      override def read[T](file: DirectFile, columns: Seq[Int])(
+          use: Iterator[InternalRow] => T
+      ): T = {
         readers.add(Thread.currentThread)
         Thread.sleep(5) // so that each thread takes some of the files
-        super.read(file, columns)
+        super.read(file, columns)(use)
       }
     }
     val rows = (1 to 20).map(InternalRow(_))

@@ -41,8 +41,8 @@ class MemoryTable(override val schema: StructType, override val keys: TableKeys)
   var reads = 0
   var prefix = ""
   override def column(at: Int): String = prefix + schema(at).name
-  override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = synchronized {
-    reads += 1
-    file.asInstanceOf[MemoryFile].values.iterator
+  override def read[T](file: DirectFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T = {
+    synchronized(reads += 1)
+    use(file.asInstanceOf[MemoryFile].values.iterator)
   }
 }

@@ -379,12 +379,12 @@ class IcebergDirectSuite extends TableTests {
         Seq(schema.indices, flat, flat.reverse).foreach { ordinals =>
           val part = StructType(ordinals.map(table.schema(_)))
           val toRow = CatalystTypeConverters.createToScalaConverter(part)
-          val read = table.read(table.files.head, ordinals).map { row =>
+          val read = table.read(table.files.head, ordinals)(_.map { row =>
             val values = ordinals.indices.map(at =>
               if (row.isNullAt(at)) null else InternalRow.copyValue(row.get(at, part(at).dataType))
             )
             plain(toRow(InternalRow.fromSeq(values)).asInstanceOf[Row])
-          }.toSeq
+          }.toVector)
           assert(read == Seq(full, empty).map(row => plain(Row.fromSeq(ordinals.map(row.get)))))
         }
         DirectChange(Map.empty, Vector.empty)
@@ -489,8 +489,10 @@ class IcebergDirectSuite extends TableTests {
     val made = new Written("variant", columns.add("j", VariantType), 3)
     spark.sql(s"INSERT INTO ${made.sql} SELECT 1, 'a', parse_json('[1, null]')")
     made.commit { table =>
-      val row = table.read(table.files.head, Seq(0, 1, 2)).next()
-      val copy = InternalRow(2, row.getUTF8String(1).copy(), row.getVariant(2))
+      val copy = table.read(table.files.head, Seq(0, 1, 2)) { rows =>
+        val row = rows.next()
+        InternalRow(2, row.getUTF8String(1).copy(), row.getVariant(2))
+      }
       DirectChange(Map.empty, Vector(copy, InternalRow(3, null, null)))
     }
     val found =
