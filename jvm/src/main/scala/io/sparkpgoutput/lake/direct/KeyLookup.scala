@@ -100,13 +100,11 @@ final class KeyLookup(
   ): IndexedSeq[RowPlace] = {
     val found = new AtomicReferenceArray[RowPlace](keys.length)
     if (keys.nonEmpty) {
-      val sorted = columns.zip(places).map { case (column, at) => column.sorted(keys, at) }
+      val among = columns.zip(places).map { case (column, at) => column.among(keys, at) }
       val candidates = table.files.filter(file =>
-        ordinals.indices.forall(index =>
-          file.bounds(ordinals(index)).forall { case (least, most) =>
-            columns(index).isBetween(sorted(index), least, most)
-          }
-        )
+        ordinals.zip(among).forall { case (at, among) =>
+          among.forall(isAmong => file.bounds(at).forall(isAmong.tupled))
+        }
       )
       val kept = table.keys
       val names = (ordinals ++ end).map(columnName(table, _))
@@ -360,11 +358,8 @@ sealed abstract class KeyColumn {
 
   def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int): Boolean
 
-  /** The values of rows in order, for [[isBetween]]; empty if it does not need them. */
-  def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any]
-
-  /** Returns whether a value can be between two bounds. */
-  def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean
+  /** Returns what says whether a value of some rows can be between two bounds; None if bounds say nothing. */
+  def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] = None
 }
 
 object KeyColumn {
@@ -415,15 +410,8 @@ object KeyColumn {
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
         : Boolean = of(row, at) == of(other, otherAt)
 
-    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
-      if (isOrdered) rows.map(of(_, at)).sorted.toArray else Array.empty
-
-    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = !isOrdered ||
-      between[Long](
-        sorted,
-        least.asInstanceOf[Number].longValue,
-        most.asInstanceOf[Number].longValue
-      )
+    override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
+      if (isOrdered) between(rows.map(of(_, at)))(_.asInstanceOf[Number].longValue) else None
   }
 
   private object TextColumn extends KeyColumn {
@@ -438,11 +426,8 @@ object KeyColumn {
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
         : Boolean = row.getUTF8String(at).binaryEquals(other.getUTF8String(otherAt))
 
-    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
-      rows.map(_.getUTF8String(at)).sorted(byBytes).toArray
-
-    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean =
-      between(sorted, least.asInstanceOf[UTF8String], most.asInstanceOf[UTF8String])(byBytes)
+    override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
+      between(rows.map(_.getUTF8String(at)))(_.asInstanceOf[UTF8String])(byBytes)
 
     private val byBytes: Ordering[UTF8String] = Ordering.fromLessThan(_.binaryCompare(_) < 0)
   }
@@ -457,9 +442,6 @@ object KeyColumn {
 
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
         : Boolean = Arrays.equals(row.getBinary(at), other.getBinary(otherAt))
-
-    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] = Array.empty
-    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = true
   }
 
   /** All values of a column have the same scale. */
@@ -482,21 +464,17 @@ object KeyColumn {
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
         : Boolean = value(row, at).compare(value(other, otherAt)) == 0
 
-    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
-      rows.map(value(_, at)).sorted.toArray
-
-    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean =
-      between(sorted, least.asInstanceOf[Decimal], most.asInstanceOf[Decimal])
+    override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
+      between(rows.map(value(_, at)))(_.asInstanceOf[Decimal])
   }
 
-  private def between[T](sorted: Array[Any], least: T, most: T)(implicit order: Ordering[T]) = {
-    val all = sorted.asInstanceOf[Array[Any]]
-    var from = 0
-    var to = all.length
-    while (from < to) {
-      val middle = (from + to) >>> 1
-      if (order.lt(all(middle).asInstanceOf[T], least)) from = middle + 1 else to = middle
+  private def between[T: Ordering](
+      values: IndexedSeq[T]
+  )(bound: Any => T): Option[(Any, Any) => Boolean] = {
+    val sorted = values.sorted
+    Some { (least, most) =>
+      val first = sorted.search(bound(least)).insertionPoint
+      sorted.lift(first).exists(Ordering[T].lteq(_, bound(most)))
     }
-    from < all.length && order.lteq(all(from).asInstanceOf[T], most)
   }
 }

@@ -19,12 +19,8 @@ class DeltaFilesSuite extends DeltaTests {
   private def text(json: String) = DeltaBounds.Reader.readTree(json)
 
   /** Returns whether the bounds of a file allow a value. */
-  private def allows(dataType: DataType, bounds: Option[(Any, Any)], value: Any) = {
-    val column = KeyColumn.of(dataType).get
-    bounds.forall { case (least, most) =>
-      column.isBetween(column.sorted(Vector(InternalRow(value)), 0), least, most)
-    }
-  }
+  private def allows(dataType: DataType, bounds: Option[(Any, Any)], value: Any) =
+    bounds.forall(KeyColumn.of(dataType).get.among(Vector(InternalRow(value)), 0).get.tupled)
 
   test("bounds of numbers and times are moved out by more than their error") {
     def bounds(dataType: DataType, json: String) = for {
