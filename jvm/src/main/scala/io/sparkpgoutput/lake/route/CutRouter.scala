@@ -26,7 +26,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   private val decoder = new ChangeMessageDecoder(TextEncoding.Utf8)
   private val relations = new RelationDecoder(TextEncoding.Utf8)
   private val types = mutable.LongMap.empty[Array[Byte]]
-  private val router = new TableRouter(table)
+  private val router = new TableRouter(table, decoder)
   private val row = new GenericInternalRow(ChangeFields.schema.length)
   private var position = -1L
 
@@ -81,7 +81,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   private def change(ordinal: Long, message: Array[Byte]): Unit = {
     decoder.read(position, message, OUTSIDE)
     if (isNew(decoder.relationId)) {
-      router.change(message, decoder, position, lsn, time)
+      router.change(message, position, lsn, time)
       write(ordinal)
     }
   }

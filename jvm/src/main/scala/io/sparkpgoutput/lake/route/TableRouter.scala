@@ -19,8 +19,10 @@ import io.sparkpgoutput.rows.RowSchema
  * Makes rows from the changes of one table. After [[change]], it has the rows of one change: two if an
  * update gives a row another key, none if the change has no effect, else one. After [[truncate]], it has
  * one row if all changes are kept ([[RoutedTable.isKept]]).
+ *
+ * @param decoder has read the message whose change is routed
  */
-final private class TableRouter(table: RoutedTable) {
+final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecoder) {
   import TableRouter._
 
   private val definitions = mutable.ArrayBuffer.empty[DefinedTable]
@@ -70,29 +72,22 @@ final private class TableRouter(table: RoutedTable) {
   /**
    * Takes an Insert, Update or Delete message.
    *
-   * @param decoder has read the message
    * @param lsn the LSN of the commit
    * @param time the time of the commit
    */
-  def change(
-      message: Array[Byte],
-      decoder: ChangeMessageDecoder,
-      position: Long,
-      lsn: Long,
-      time: Long
-  ): Unit = {
+  def change(message: Array[Byte], position: Long, lsn: Long, time: Long): Unit = {
     this.message = message
     lastCommit = time
     current.changes += 1
     first = 0
     second = 0
     isWhole = true
-    if (isKept) keep(decoder, position) else route(decoder, position, lsn)
+    if (isKept) keep(position) else route(position, lsn)
   }
 
   /** Takes the change as it is. */
-  private def keep(decoder: ChangeMessageDecoder, position: Long): Unit = {
-    tuples.foreach(cells(decoder, _, position)) // checks the number of columns
+  private def keep(position: Long): Unit = {
+    tuples.foreach(cells(_, position)) // checks the number of columns
     first = message(0).toChar match {
       case Tag.Insert => inserts += 1; RowEffect.Insert
       case Tag.Delete => deletes += 1; RowEffect.Delete
@@ -101,43 +96,33 @@ final private class TableRouter(table: RoutedTable) {
   }
 
   /** Finds the row that changes. */
-  private def route(decoder: ChangeMessageDecoder, position: Long, lsn: Long): Unit = {
-    val oldIsKey = cells(decoder, ChangeMessageDecoder.Key, position) != null
+  private def route(position: Long, lsn: Long): Unit = {
+    val oldIsKey = cells(ChangeMessageDecoder.Key, position) != null
     val field = if (oldIsKey) ChangeMessageDecoder.Key else ChangeMessageDecoder.Old
     message(0).toChar match {
       case Tag.Insert =>
         inserts += 1
-        readKey(newKey, cells(decoder, ChangeMessageDecoder.New, position), false, null, false)
+        readKey(newKey, cells(ChangeMessageDecoder.New, position), false, null, false)
         if (!isWhole && current.partialInsert.isEmpty) current.partialInsert = Some(lsn)
         first = RowEffect.Insert
       case Tag.Delete =>
         deletes += 1
-        readKey(newKey, cells(decoder, field, position), oldIsKey, null, false)
+        readKey(newKey, cells(field, position), oldIsKey, null, false)
         isWhole = true
         first = RowEffect.Delete
-      case _ => update(decoder, field, oldIsKey, position)
+      case _ => update(field, oldIsKey, position)
     }
     if (current.missingKey.nonEmpty) first = 0
   }
 
-  private def update(
-      decoder: ChangeMessageDecoder,
-      field: Int,
-      oldIsKey: Boolean,
-      position: Long
-  ): Unit = {
+  private def update(field: Int, oldIsKey: Boolean, position: Long): Unit = {
     updates += 1
     current.updates += 1
-    val old = cells(decoder, field, position)
+    val old = cells(field, position)
     if (old != null) readKey(oldKey, old, oldIsKey, null, false)
     isWhole = current.isComplete
-    readKey(
-      newKey,
-      cells(decoder, ChangeMessageDecoder.New, position),
-      sentIsKey = false,
-      cells(decoder, field, position),
-      oldIsKey
-    )
+    val sent = cells(ChangeMessageDecoder.New, position)
+    readKey(newKey, sent, false, cells(field, position), oldIsKey)
     if (old == null || oldKey.isSame(newKey)) {
       // Without a key, an update that leaves the row as it is does nothing.
       first = if (current.keyIsRow && old != null) 0 else RowEffect.Update
@@ -189,7 +174,7 @@ final private class TableRouter(table: RoutedTable) {
   }
 
   /** Returns the cells of a tuple, one for each column of the table; null if the message has no such tuple. */
-  private def cells(decoder: ChangeMessageDecoder, field: Int, position: Long): TupleCells = {
+  private def cells(field: Int, position: Long): TupleCells = {
     val found = decoder.cells(field)
     val columns = current.relation.columns.length
     if (found != null && found.columns != columns) {
