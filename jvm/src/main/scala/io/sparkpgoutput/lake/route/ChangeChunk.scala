@@ -83,20 +83,13 @@ object ChangeChunk {
   /** Reads the changes of arrays, each of which the next one overwrites. */
   def unpack(chunks: Iterator[Array[Byte]]): Iterator[ChangeView] = chunks.flatMap { chunk =>
     val view = new ChangeView
-    places(chunk).map { at =>
-      view.start(chunk, at + Head, sizeAt(chunk, at))
-      view
-    }
+    places(chunk).map(at => view.start(chunk, at + Head, sizeAt(chunk, at)))
   }
 
   /** Returns the changes of arrays in the order of [[ChangeFields.order]]. */
   def sorted(chunks: Iterator[Array[Byte]]): Array[ChangeView] = {
     val views = chunks.flatMap { chunk =>
-      places(chunk).map { at =>
-        val view = new ChangeView
-        view.start(chunk, at + Head, sizeAt(chunk, at))
-        view
-      }
+      places(chunk).map(at => new ChangeView().start(chunk, at + Head, sizeAt(chunk, at)))
     }.toArray
     Arrays.sort(views, ChangeView.order)
     views
@@ -192,7 +185,7 @@ final class ChangeView {
   var messageFrom = 0
   var messageTo = 0
 
-  def start(chunk: Array[Byte], from: Int, size: Int): Unit = {
+  def start(chunk: Array[Byte], from: Int, size: Int): this.type = {
     bytes = chunk
     row.pointTo(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + from, size)
     // A field of variable length is its offset in the row and its size, in 32 bits each (UnsafeRow).
@@ -202,6 +195,7 @@ final class ChangeView {
     val message = row.getLong(ChangeFields.MESSAGE)
     messageFrom = from + (message >>> 32).toInt
     messageTo = messageFrom + message.toInt
+    this
   }
 
   def hash: Long = row.getLong(ChangeFields.HASH)
@@ -213,6 +207,9 @@ final class ChangeView {
 
   def hasKey(other: Array[Byte], from: Int, to: Int): Boolean =
     Arrays.equals(bytes, keyFrom, keyTo, other, from, to)
+
+  def compareKey(other: ChangeView): Int =
+    Arrays.compareUnsigned(bytes, keyFrom, keyTo, other.bytes, other.keyFrom, other.keyTo)
 
   /** The message, copied. */
   def message: Array[Byte] = Arrays.copyOfRange(bytes, messageFrom, messageTo)
@@ -242,14 +239,7 @@ object ChangeView {
     val hashes = java.lang.Long.compare(one.hash, other.hash)
     if (hashes != 0) hashes
     else {
-      val keys = Arrays.compareUnsigned(
-        one.bytes,
-        one.keyFrom,
-        one.keyTo,
-        other.bytes,
-        other.keyFrom,
-        other.keyTo
-      )
+      val keys = one.compareKey(other)
       if (keys != 0) keys
       else if (one.lsn != other.lsn) java.lang.Long.compare(one.lsn, other.lsn)
       else java.lang.Long.compare(one.ordinal, other.ordinal)
