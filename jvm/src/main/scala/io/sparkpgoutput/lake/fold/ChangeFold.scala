@@ -196,10 +196,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var wasThere = false
   private var exists = false
 
-  /** The update that moved the row to this key; null if no update did. */
-  private var born: MessagePosition = _
-
-  /** The images since then whose values count, the newest first. */
+  /** The images since the row came whose values count, the newest first. */
   private val images = new NewestImages(format)
 
   /** The image that has the key. */
@@ -230,14 +227,13 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     follow(change.lsn)
     if (format.isStrict && begins == exists) throw format.differs(KeyFold.Twice)
     change.kind match {
-      case RowEffect.Insert => begin(change, null)
-      case RowEffect.MovedIn =>
-        begin(change, if (change.isWhole) null else change.position)
-      case RowEffect.Update =>
-        exists = true
-        add(Image.sent(change))
       case RowEffect.Delete   => end(change)
       case RowEffect.MovedOut => leave(change)
+      case _ =>
+        exists = true
+        last = Image.sent(change)
+        if (begins) images.begin(change, last) else images.add(last)
+        null
     }
   }
 
@@ -255,18 +251,11 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   }
 
   private def vanish(image: Image, time: => Long): Unit = {
-    if (format.marks && existed) marked = new MarkedRow(images.toSeq :+ image, born, commit, time)
+    if (format.marks && existed)
+      marked = new MarkedRow(images.toSeq :+ image, images.born, commit, time)
     existed = false
     exists = false
-    born = null
     images.clear()
-  }
-
-  private def begin(change: ChangeView, at: MessagePosition): UnsafeRow = {
-    exists = true
-    born = at
-    images.clear()
-    add(Image.sent(change))
   }
 
   private def end(change: ChangeView): UnsafeRow = {
@@ -287,16 +276,10 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
         writer.start()
         images.write(writer)
         writer.add(Image.old(change))
-        write(RowOp.Left, images.areWhole, born, change.position)
+        write(RowOp.Left, images.areWhole, images.born, change.position)
       }
     end(change)
     shown
-  }
-
-  private def add(image: Image): UnsafeRow = {
-    last = image
-    images.add(image)
-    null
   }
 
   override def finish(): UnsafeRow =
@@ -308,7 +291,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
         if (exists) {
           writer.start()
           images.write(writer)
-          write(op, images.areWhole, born, null)
+          write(op, images.areWhole, images.born, null)
         } else if (marked != null) {
           val isWhole = marked.add(writer)
           write(op, isWhole, marked.born, null)
@@ -317,7 +300,6 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       isFirst = true
       wasThere = false
       exists = false
-      born = null
       gone = null
       isReplaced = false
       isEmptied = false

@@ -292,9 +292,23 @@ final class NewestImages(format: FoldFormat) {
   private val reader = new ImageReader(format)
   private val images = mutable.ArrayBuffer.empty[Image]
 
+  /** The position of the UPDATE whose old row has the values that no image has; null if no value is missing. */
+  private[fold] var born: MessagePosition = _
+
   def isEmpty: Boolean = images.isEmpty
   def toSeq: Seq[Image] = images.toSeq
-  def clear(): Unit = images.clear()
+
+  def clear(): Unit = {
+    images.clear()
+    born = null
+  }
+
+  /** Begins with the image of a row that comes. If an UPDATE moves it to its key, its old row can have values. */
+  def begin(change: ChangeView, image: Image): Unit = {
+    clear()
+    if (change.kind == RowEffect.MovedIn && !change.isWhole) born = change.position
+    add(image)
+  }
 
   /** Whether a column without a value is NULL. */
   def areWhole: Boolean = images.nonEmpty && images.last.isWhole

@@ -61,8 +61,12 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   private var isRootGiven = false
   private var isFinished = false
 
-  /** Takes a change of the commit. */
-  protected def change(change: ChangeView): Unit
+  /**
+   * Takes a change of the commit.
+   *
+   * @param image its new row; if it has none, its old row
+   */
+  protected def change(change: ChangeView, image: Image): Unit
 
   /** A TRUNCATE deletes the rows with the key. */
   protected def vanish(): Unit
@@ -84,7 +88,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     val begins = change.begins
     val isUpdate = change.kind == RowEffect.Update
     last = if (begins || isUpdate) Image.sent(change) else Image.old(change)
-    this.change(change)
+    this.change(change, last)
     more()
   }
 
@@ -161,13 +165,12 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   }
 
   /** Gives the row as it is before an UPDATE changes its key. */
-  protected def leave(change: ChangeView, images: NewestImages, born: MessagePosition): Unit = {
+  protected def leave(change: ChangeView, images: NewestImages): Unit = {
     writer.start()
     writer.begin(commit, time)
     images.write(writer)
     writer.add(Image.old(change))
-    val at = change.position
-    out += write(RowOp.Left, images.areWhole, born, at)
+    out += write(RowOp.Left, images.areWhole, images.born, change.position)
   }
 
   protected def write(
@@ -197,10 +200,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
   protected var exists = false
   private var changed = 0L
 
-  /** The position of the UPDATE whose old row has the values that no image has; null if no value is missing. */
-  private var born: MessagePosition = _
-
-  override protected def change(change: ChangeView): Unit = {
+  override protected def change(change: ChangeView, image: Image): Unit = {
     val begins = change.begins
     if (isFirst) {
       isFirst = false
@@ -210,30 +210,22 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
     if (format.isStrict && begins == exists) throw format.differs(KeyFold.Twice)
     changed = commit
     change.kind match {
-      case RowEffect.Insert => begin(change, null)
-      case RowEffect.MovedIn =>
-        begin(change, if (change.isWhole) null else change.position)
-      case RowEffect.Update =>
-        exists = true
-        if (images.isEmpty && !change.isWhole) born = fromTarget(change)
-        images.add(Image.sent(change))
       case RowEffect.Delete => end()
       case RowEffect.MovedOut =>
-        if (!change.isWhole) leave(change, images, born)
+        if (!change.isWhole) leave(change, images)
         end()
+      case _ =>
+        exists = true
+        if (begins) images.begin(change, image)
+        else {
+          if (images.isEmpty && !change.isWhole) images.born = fromTarget(change)
+          images.add(image)
+        }
     }
-  }
-
-  private def begin(change: ChangeView, at: MessagePosition): Unit = {
-    exists = true
-    born = at
-    images.clear()
-    images.add(Image.sent(change))
   }
 
   private def end(): Unit = {
     exists = false
-    born = null
     images.clear()
   }
 
@@ -245,7 +237,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
   override protected def commits(): Boolean = changed == commit && !isFirst
   override protected def version(): UnsafeRow = {
     images.write(writer)
-    write(RowOp.Replace, images.areWhole, born, null)
+    write(RowOp.Replace, images.areWhole, images.born, null)
   }
 
   override protected def clear(): Unit = {
@@ -276,12 +268,11 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   /** Whether the commit has removed a row that existed before it. */
   private var went = false
 
-  override protected def change(change: ChangeView): Unit = {
+  override protected def change(change: ChangeView, image: Image): Unit = {
     val begins = change.begins
     if (!begins && !change.hasOld) throw format.keyNotSent
     val born = if (begins) null else goes(Image.old(change), change)
-    if (begins || change.kind == RowEffect.Update)
-      rows += new NewVersion(Image.sent(change), born, commit)
+    if (begins || change.kind == RowEffect.Update) rows += new NewVersion(image, born, commit)
   }
 
   /** Removes a row. Returns the position of the UPDATE whose old row has the values that no message has. */
