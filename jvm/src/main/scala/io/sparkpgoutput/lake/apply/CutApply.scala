@@ -116,139 +116,114 @@ final class CutApply(
     try {
       val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes
       val isFolded = isSmall || direct.allows(cut.bytes, cut.changes) && isDirect(table)
-      def large(reason: Option[String]) =
-        new LargeCut(session, mark, expected, cut, reason).run(table, formerNames)
+      val one = new OneCut(session, table, formerNames, mark, expected, cut)
       val done =
-        if (!isFolded) large(None)
+        if (!isFolded) one.large(None)
         else
-          try new SmallCut(session, mark, expected, cut, isSmall).run(table, formerNames)
-          catch { case found: NotDirect => large(Some(found.reason)) }
+          try one.small(isSmall)
+          catch { case found: NotDirect => one.large(Some(found.reason)) }
       if (isFolded && done.byMerge.isEmpty) lastQueried.remove(table.target)
       else if (!wide.contains(table.target)) lastQueried.add(table.target)
       done
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown) }
 
   /** One commit. */
-  abstract private class OneCut(
+  final private class OneCut(
       session: SparkSession,
+      table: MirroredTable,
+      formerNames: Map[String, String],
       mark: MarkName,
       expected: Long,
       cut: CutMessages
   ) {
 
-    /** The session of the queries of this commit only, because the mark is one of its settings. */
-    protected lazy val own: SparkSession = sessionOf(session, isSmall)
+    /**
+     * Folds the cut on the driver.
+     *
+     * @param canMerge whether the driver gives the rows to a MERGE; if not, executors fold the cut again
+     */
+    def small(canMerge: Boolean): CutResult = {
+      val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
+      lazy val own = sessionOf(session, isSmall = true)
+      run(own, new ChangePacker(SmallBytes.toInt, chunks += _)) { (batch, look) =>
+        val rows = batch.rows(ChangeChunk.sorted(chunks.iterator))
+        def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
+        if (
+          batch.format.isHistory || batch.format.key.isEmpty || batch.statistics.truncated.nonEmpty
+        ) merge(None)
+        else
+          try {
+            look.notDirect.foreach(reason => throw new NotDirect(reason))
+            val direct = new DirectWrite(batch, rows, look.schema, mixed, mostOld)
+            write(session, TargetWrite.Direct(direct.plan))
+            result(batch, direct.repaired, None)
+          } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }
+      }
+    }
 
-    protected def isSmall: Boolean
+    /**
+     * Lets executors fold the cut.
+     *
+     * @param byMerge why the cut was not written directly
+     */
+    def large(byMerge: Option[String]): CutResult = {
+      val own = sessionOf(session, isSmall = false)
+      val shipped = new ShippedChanges(own)
+      try
+        run(own, shipped.packer)((batch, _) => query(batch, byMerge)(batch.plan(shipped.sorted())))
+      finally shipped.close()
+    }
 
-    /** Takes the rows of the changes. */
-    protected def packer: ChangePacker
+    /**
+     * Gives the rows of the changes to the packer, and then commits them.
+     *
+     * @param own the session of the queries of this commit only, because the mark is one of its settings
+     */
+    private def run(own: => SparkSession, packer: ChangePacker)(
+        commit: (TableBatch, TargetLook) => CutResult
+    ): CutResult = {
+      val router = new CutRouter(RoutedTable.of(table, expected, formerNames), packer.add)
+      cut.foreach(router.take)
+      packer.flush()
+      router.statistics.fold(CutResult.nothing) { statistics =>
+        val look = target.look(table.target)
+        val others = otherColumns(look.schema, table)
+        val format = FoldFormat.of(
+          table,
+          formerNames,
+          statistics,
+          options,
+          !repairs,
+          droppedColumns(others, table, formerNames),
+          // If deleted rows are marked, a row that is inserted again keeps the values of users' columns.
+          splitsReplaced =
+            !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
+        )
+        val batch = new TableBatch(own, target, table, statistics, format, repairs)
+        try commit(batch, look)
+        finally batch.close()
+      }
+    }
 
-    /** Commits the rows that the packer has. */
-    protected def write(batch: TableBatch, look: TargetLook): WrittenCut
-
-    protected def commitWrite(batch: TableBatch, session: SparkSession)(write: TargetWrite): Unit =
-      target.commit(session, batch.table.target, mark, Some(expected), cut.end)(write)
+    private def write(session: SparkSession, write: TargetWrite): Unit =
+      target.commit(session, table.target, mark, Some(expected), cut.end)(write)
 
     /** Commits a query. */
-    protected def query(batch: TableBatch, byMerge: Option[String])(
+    private def query(batch: TableBatch, byMerge: Option[String])(
         plan: => PlannedWrite
-    ): WrittenCut = ClonedSession.within(own) {
+    ): CutResult = ClonedSession.within(batch.session) {
       val planned = plan
-      commitWrite(batch, own)(planned.write)
-      WrittenCut(planned.repaired, byMerge)
+      write(batch.session, planned.write)
+      result(batch, planned.repaired, byMerge)
     }
 
-    /** Forgets the rows that the packer has, and frees what they need. */
-    protected def clear(): Unit
-
-    def run(table: MirroredTable, formerNames: Map[String, String]): CutResult =
-      try {
-        val rows = packer
-        val router = new CutRouter(RoutedTable.of(table, expected, formerNames), rows.add)
-        cut.foreach(router.take)
-        rows.flush()
-        router.statistics.fold(CutResult.nothing)(commit(table, formerNames, _))
-      } finally clear()
-
-    private def commit(
-        table: MirroredTable,
-        formerNames: Map[String, String],
-        statistics: TableStatistics
-    ): CutResult = {
-      val look = target.look(table.target)
-      val others = otherColumns(look.schema, table)
-      val format = FoldFormat.of(
-        table,
-        formerNames,
-        statistics,
-        options,
-        !repairs,
-        droppedColumns(others, table, formerNames),
-        // If deleted rows are marked, a row that is inserted again keeps the values of users' columns.
-        splitsReplaced =
-          !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
-      )
-      val batch = new TableBatch(own, target, table, statistics, format, repairs)
-      try {
-        val written = write(batch, look)
-        CutResult(
-          statistics.changes,
-          written.repaired,
-          statistics.lastCommit,
-          committed = true,
-          written.byMerge
-        )
-      } finally batch.close()
-    }
-  }
-
-  /**
-   * A cut that the driver folds.
-   *
-   * @param canMerge whether the driver gives the rows to a MERGE; if not, executors fold the cut again
-   */
-  final private class SmallCut(
-      session: SparkSession,
-      mark: MarkName,
-      expected: Long,
-      cut: CutMessages,
-      canMerge: Boolean
-  ) extends OneCut(session, mark, expected, cut) {
-    private val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
-    protected val packer = new ChangePacker(SmallBytes.toInt, chunks += _)
-    protected def isSmall: Boolean = true
-
-    protected def write(batch: TableBatch, look: TargetLook): WrittenCut = {
-      val rows = batch.rows(ChangeChunk.sorted(chunks.iterator))
-      def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
-      if (batch.format.isHistory || batch.format.key.isEmpty || batch.statistics.truncated.nonEmpty)
-        merge(None)
-      else
-        try {
-          look.notDirect.foreach(reason => throw new NotDirect(reason))
-          val direct = new DirectWrite(batch, rows, look.schema, mixed, mostOld)
-          commitWrite(batch, session)(TargetWrite.Direct(direct.plan))
-          WrittenCut(direct.repaired, None)
-        } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }
-    }
-
-    protected def clear(): Unit = chunks.clear()
-  }
-
-  final private class LargeCut(
-      session: SparkSession,
-      mark: MarkName,
-      expected: Long,
-      cut: CutMessages,
-      byMerge: Option[String]
-  ) extends OneCut(session, mark, expected, cut) {
-    private val shipped = new ShippedChanges(own)
-    protected def isSmall: Boolean = false
-    protected def packer: ChangePacker = shipped.packer
-    protected def write(batch: TableBatch, look: TargetLook): WrittenCut =
-      query(batch, byMerge)(batch.plan(shipped.sorted()))
-    protected def clear(): Unit = shipped.close()
+    private def result(batch: TableBatch, repaired: Long, byMerge: Option[String]) = CutResult(
+      batch.statistics.changes,
+      repaired,
+      batch.statistics.lastCommit,
+      committed = true,
+      byMerge
+    )
   }
 
   /** The columns that only the target has: those of users, and those that the server has dropped. */
@@ -443,9 +418,6 @@ final class TableBatch(
     s"${FoldedColumns.column(ordinal)} AS ${TablePlace.quoted(columnName(ordinal))}"
   }
 }
-
-/** The result of a write, as in [[CutResult]]. */
-final private case class WrittenCut(repaired: Long, byMerge: Option[String])
 
 /**
  * A write of a table.
