@@ -340,7 +340,11 @@ final class TableBatch(
   private val checkpoints = mutable.ArrayBuffer.empty[DataFrame]
 
   /** Returns the write for changes in arrays of [[ChangeChunk]]. */
-  def plan(chunks: RDD[Array[Byte]]): PlannedWrite = plan(folded(chunks))
+  def plan(chunks: RDD[Array[Byte]]): PlannedWrite = {
+    val format = this.format
+    val rows = chunks.mapPartitions(ChangeFold.rows(format, _))
+    plan(RowsOfRdd.toDataFrame(session, rows, ChangeFold.schema(format)))
+  }
 
   /** Folds changes that the driver has, in the order of [[ChangeView]]. */
   def rows(changes: Array[ChangeView]): IndexedSeq[InternalRow] =
@@ -356,17 +360,12 @@ final class TableBatch(
       PlannedWrite(TargetWrite.Append(folded.toDF(columns: _*)), repaired = 0)
     } else if (format.key.nonEmpty) new KeyedWrite(this).plan(folded)
     else if (format.isFull) new CountedWrite(this).plan(folded)
-    else new InsertedWrite(this).plan(folded)
-
-  /** The rows of the fold. */
-  private def folded(chunks: RDD[Array[Byte]]): DataFrame = {
-    val format = this.format
-    RowsOfRdd.toDataFrame(
-      session,
-      chunks.mapPartitions(ChangeFold.rows(format, _)),
-      ChangeFold.schema(format)
-    )
-  }
+    else {
+      val rows = folded.selectExpr(named: _*)
+      val write =
+        if (statistics.truncated.isEmpty) TargetWrite.Append(rows) else TargetWrite.Overwrite(rows)
+      PlannedWrite(write, repaired = 0)
+    }
 
   /** The rows of the target before the cut. None if a TRUNCATE of the cut removes them. */
   def base: Option[DataFrame] =

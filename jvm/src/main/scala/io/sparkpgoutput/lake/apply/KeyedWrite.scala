@@ -469,18 +469,6 @@ private object Comparison {
   }
 }
 
-/** The write of a table that only gets new rows. */
-final class InsertedWrite(batch: TableBatch) {
-  def plan(folded: DataFrame): PlannedWrite = {
-    val rows = folded.selectExpr(batch.named: _*)
-    PlannedWrite(
-      if (batch.statistics.truncated.isEmpty) TargetWrite.Append(rows)
-      else TargetWrite.Overwrite(rows),
-      repaired = 0
-    )
-  }
-}
-
 /**
  * A difference between the rows of the target and the rows that the changes expect there. An
  * expression in a task finds it and fails. The driver finds the text in the error that Spark gives
