@@ -148,7 +148,7 @@ object FoldFormat {
     val sent = StructType(table.schema ++ dropped)
     val decoder = new RelationDecoder(TextEncoding.Utf8)
     val definitions = statistics.definitions.map { definition =>
-      val relation = decoder.relation(SchemaMessage.outsideStream(definition.relation))
+      val relation = definition.relation
       val domains =
         definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
       val target = relation.columns.map(column => names.getOrElse(column.name, column.name))

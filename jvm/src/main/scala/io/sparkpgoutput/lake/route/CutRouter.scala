@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, NumericType, StructType}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, RelationDecoder}
+import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.MirroredTable
@@ -158,13 +158,9 @@ final case class RoutedTable(
 }
 
 object RoutedTable {
-
-  /** Returns a table whose changes are all kept, instead of their net effect on rows. */
-  private def kept(oid: Long, mark: Long): RoutedTable =
-    RoutedTable(oid, mark, Set.empty, Set.empty, Set.empty, Map.empty, isKept = true)
-
   def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable =
-    if (table.isHistory) kept(table.source.oid, mark)
+    if (table.isHistory)
+      RoutedTable(table.source.oid, mark, Set.empty, Set.empty, Set.empty, Map.empty, isKept = true)
     else
       RoutedTable(
         table.source.oid,
@@ -198,7 +194,6 @@ object RoutedTable {
  *   the time of the last commit with a change of the table, in microseconds since 1970
  */
 final case class TableStatistics(
-    oid: Long,
     name: TableName,
     definitions: IndexedSeq[CutDefinition],
     inserts: Long,
@@ -209,8 +204,7 @@ final case class TableStatistics(
     moved: Long,
     lastCommit: Long
 ) {
-  def truncates: Long = truncations.length.toLong
-  def changes: Long = inserts + updates + deletes + truncates
+  def changes: Long = inserts + updates + deletes + truncations.length
 
   /** The last TRUNCATE. */
   def truncated: Option[MessagePosition] = truncations.lastOption.map(_.at)
@@ -226,7 +220,6 @@ final case class Truncation(at: MessagePosition, time: Long)
 /**
  * A table as one Relation message describes it.
  *
- * @param relation the Relation message
  * @param types the Type messages of its columns
  * @param changes
  *   the inserts, updates and deletes under this definition. If there are none, nothing is checked: the table can
@@ -240,7 +233,7 @@ final case class Truncation(at: MessagePosition, time: Long)
  *   the columns of the table's key that the Relation message lacks. If it lacks one, the router drops the changes.
  */
 final case class CutDefinition(
-    relation: Array[Byte],
+    relation: Relation,
     types: IndexedSeq[Array[Byte]],
     changes: Long,
     updates: Long,

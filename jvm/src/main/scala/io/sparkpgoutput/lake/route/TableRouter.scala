@@ -218,7 +218,6 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
   def statistics: Option[TableStatistics] =
     Option.when(inserts + updates + deletes > 0 || truncations.nonEmpty)(
       TableStatistics(
-        table.oid,
         current.relation.name,
         definitions.map(_.report).toIndexedSeq,
         inserts,
@@ -286,7 +285,7 @@ final private class DefinedTable(
       types.zip(otherTypes).forall { case (one, other) => Arrays.equals(one, other) }
 
   def report: CutDefinition =
-    CutDefinition(message, types, changes, updates, unsent.toIndexedSeq, partialInsert, missingKey)
+    CutDefinition(relation, types, changes, updates, unsent.toIndexedSeq, partialInsert, missingKey)
 }
 
 /**
