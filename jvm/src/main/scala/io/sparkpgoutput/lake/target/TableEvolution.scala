@@ -186,46 +186,30 @@ object HistoryOrder {
    *
    * @param lsn the LSN of the copy, or a lower one
    */
-  def check(session: SparkSession, own: OwnTables, table: MirroredTable, lsn: Long): Unit =
-    ahead(session, own, table, lsn).foreach(end =>
-      throw new LakeException(
-        "PGOUTPUT_TARGET_EXISTS.HISTORY_AHEAD",
-        "table" -> own.target.sqlName(table.target),
-        "mark" -> Lsn.format(end),
-        "end" -> Lsn.format(lsn),
-        "source" -> table.source.name
-      )
-    )
-
-  /** Returns where a history ends, if it has changes above an LSN. */
-  private def ahead(
-      session: SparkSession,
-      own: OwnTables,
-      table: MirroredTable,
-      lsn: Long
-  ): Option[Long] = {
+  def check(session: SparkSession, own: OwnTables, table: MirroredTable, lsn: Long): Unit = {
     val columns = table.mode match {
       case TableMode.History(prefix) => Seq(s"${prefix}commit_version")
       case TableMode.Versions        => Seq(TableMode.Versions.FromLsn, TableMode.Versions.ToLsn)
       case _                         => Nil
     }
-    if (columns.isEmpty || !own.target.exists(table.target)) None
-    else
+    def last(version: String) = {
+      val rows = own.target.read(session, table.target)
+      if (!rows.columns.contains(version)) None
+      else rows.select(max(col(TablePlace.quoted(version)))).collect().headOption
+        .filterNot(_.isNullAt(0)).map(_.getLong(0))
+    }
+    if (columns.nonEmpty && own.target.exists(table.target))
       // A table of which an older state was restored has no valid mark.
       own.newest(table.target).filter(_ != 0)
-        .orElse(columns.flatMap(last(session, own, table, _)).maxOption.map(_ + 1))
-        .filter(Lsn.isBelow(lsn, _))
-  }
-
-  private def last(
-      session: SparkSession,
-      own: OwnTables,
-      table: MirroredTable,
-      version: String
-  ): Option[Long] = {
-    val rows = own.target.read(session, table.target)
-    if (!rows.columns.contains(version)) None
-    else rows.select(max(col(TablePlace.quoted(version)))).collect().headOption
-      .filterNot(_.isNullAt(0)).map(_.getLong(0))
+        .orElse(columns.flatMap(last).maxOption.map(_ + 1))
+        .filter(Lsn.isBelow(lsn, _)).foreach(end =>
+          throw new LakeException(
+            "PGOUTPUT_TARGET_EXISTS.HISTORY_AHEAD",
+            "table" -> own.target.sqlName(table.target),
+            "mark" -> Lsn.format(end),
+            "end" -> Lsn.format(lsn),
+            "source" -> table.source.name
+          )
+        )
   }
 }
