@@ -30,16 +30,18 @@ final class OwnTables(session: SparkSession, val target: Target) {
     Slot -> job.slot,
     Job -> job.id,
     TableOid -> table.oid.toString,
-    Generation -> table.generation.toString,
-    Definition -> table.number.toString
-  ) ++ ofMode(table.table.mode) ++
-    Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
+    Generation -> table.generation.toString
+  ) ++ ofDefinition(table)
 
-  private def ofMode(mode: TableMode): Map[String, String] = mode match {
-    case TableMode.History(prefix) => Map(Mode -> TableMode.History.name, HistoryPrefix -> prefix)
-    case TableMode.Versions        => Map(Mode -> TableMode.Versions.name)
-    case mirror =>
-      Map(OnDelete -> (if (mirror == TableMode.Marking) OnDeletes.Mark else OnDeletes.Delete))
+  private def ofDefinition(table: TableState): Map[String, String] = {
+    val mode = table.table.mode match {
+      case TableMode.History(prefix) => Map(Mode -> TableMode.History.name, HistoryPrefix -> prefix)
+      case TableMode.Versions        => Map(Mode -> TableMode.Versions.name)
+      case mirror =>
+        Map(OnDelete -> (if (mirror == TableMode.Marking) OnDeletes.Mark else OnDeletes.Delete))
+    }
+    val shape = Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
+    mode ++ shape + (Definition -> table.number.toString)
   }
 
   /** Returns whether the rows of a table are those of a source table, and the deleted ones are marked. */
@@ -68,7 +70,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
       true
     } else {
       val found = propertiesIn(table.target)
-      if (!found.get(Job).contains(job.id))
+      if (!isOfJob(job, found))
         throw new LakeException(
           "PGOUTPUT_TARGET_EXISTS.FOREIGN_TABLE",
           "table" -> target.sqlName(table.target),
@@ -92,11 +94,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
     Iterator.from(2).map(number => s"${name}_$number").find(!target.exists(_)).get
 
   /** Notes the number and the mode of a definition, after the columns were changed to it. */
-  def noteDefinition(table: TableState): Unit = target.setProperties(
-    table.target,
-    Map(Definition -> table.number.toString) ++ ofMode(table.table.mode) ++
-      Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
-  )
+  def noteDefinition(table: TableState): Unit =
+    target.setProperties(table.target, ofDefinition(table))
 
   /** Notes the server of a job, which is another one after an upgrade. */
   def noteServer(table: String, job: JobState): Unit =
@@ -188,17 +187,21 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /** The mark of a table's copy; None if it has none. */
   def mark(job: JobState, table: TableState): Option[Long] =
-    Option.when(target.exists(table.target))(propertiesIn(table.target))
-      .filter(isCopyOf(job, table, _)).flatMap { found =>
-        checkVersion(table.target, found)
-        target.mark(table.target, table.markName(job.id))
-      }
+    made(job, table).filter(_.get(TableOid).contains(table.oid.toString)).flatMap { found =>
+      checkVersion(table.target, found)
+      target.mark(table.target, table.markName(job.id))
+    }
 
   /** The greatest generation of the job that has a mark in a table's table of the target. */
   def newestGeneration(job: JobState, table: TableState): Option[Int] =
-    Option.when(target.exists(table.target))(propertiesIn(table.target))
-      .filter(_.get(Job).contains(job.id)) // somebody else can have made it, in another format
-      .flatMap(_ => target.newest(table.target, job.id)).map(_.generation)
+    made(job, table).flatMap(_ => target.newest(table.target, job.id)).map(_.generation)
+
+  /** The properties of a table's table of the target; None if somebody else has made it, perhaps in another format. */
+  private def made(job: JobState, table: TableState) =
+    Option.when(target.exists(table.target))(propertiesIn(table.target)).filter(isOfJob(job, _))
+
+  private def isOfJob(job: JobState, properties: Map[String, String]) =
+    properties.get(Job).contains(job.id)
 
   /** The newest mark of a table, of any generation. */
   def newest(table: String): Option[Long] = newest(table, propertiesIn(table))
@@ -209,9 +212,6 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   private def newestName(table: String, properties: Map[String, String]) =
     properties.get(Job).flatMap(target.newest(table, _))
-
-  private def isCopyOf(job: JobState, table: TableState, properties: Map[String, String]) =
-    properties.get(Job).contains(job.id) && properties.get(TableOid).contains(table.oid.toString)
 
   /** A namespace can have views, and tables of other formats. */
   private def propertiesIn(table: String): Map[String, String] =
