@@ -43,14 +43,19 @@ final class KeyLookup(
 
   private def add(number: Int): Unit = {
     val hash = hashOf(keys(number), places)
-    var slot = slotOf(hash)
-    while (numbers(slot) != 0) {
-      if (hashes(slot) == hash && isSame(numbers(slot) - 1, keys(number), places))
-        throw new NotDirect("the changes have two keys that the target takes for the same")
-      slot = (slot + 1) & (capacity - 1)
-    }
+    val slot = slotFor(hash, keys(number), places)
+    if (numbers(slot) != 0)
+      throw new NotDirect("the changes have two keys that the target takes for the same")
     hashes(slot) = hash
     numbers(slot) = number + 1
+  }
+
+  /** Returns the slot of a key, or the empty slot where it would be. */
+  private def slotFor(hash: Long, row: SpecializedGetters, at: IndexedSeq[Int]): Int = {
+    var slot = slotOf(hash)
+    while (numbers(slot) != 0 && !(hashes(slot) == hash && isSame(numbers(slot) - 1, row, at)))
+      slot = (slot + 1) & (capacity - 1)
+    slot
   }
 
   private def slotOf(hash: Long) = (hash ^ (hash >>> 32)).toInt & (capacity - 1)
@@ -78,13 +83,8 @@ final class KeyLookup(
   private def hasNull(row: SpecializedGetters, at: IndexedSeq[Int]) = at.exists(row.isNullAt)
 
   /** Returns the number of a key; -1 if it is not one of the keys. */
-  def number(row: SpecializedGetters, at: IndexedSeq[Int]): Int = {
-    val hash = hashOf(row, at)
-    var slot = slotOf(hash)
-    while (numbers(slot) != 0 && !(hashes(slot) == hash && isSame(numbers(slot) - 1, row, at)))
-      slot = (slot + 1) & (capacity - 1)
-    numbers(slot) - 1
-  }
+  def number(row: SpecializedGetters, at: IndexedSeq[Int]): Int =
+    numbers(slotFor(hashOf(row, at), row, at)) - 1
 
   /**
    * Returns the place of the row with each key; null if there is none.
