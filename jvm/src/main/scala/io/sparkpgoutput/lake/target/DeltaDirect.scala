@@ -28,15 +28,7 @@ import org.apache.spark.sql.delta.{
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.types.{StructField, StructType}
 
-import io.sparkpgoutput.lake.direct.{
-  Compaction,
-  DirectChange,
-  DirectTable,
-  KeyLookup,
-  Rewrite,
-  TableFiles,
-  TableKeys
-}
+import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, Rewrite, TableKeys}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -46,20 +38,16 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * @see Delta's PROTOCOL.md, "Deletion Vectors" and "Add File and Remove File"
  */
-final private class DeltaDirect(
+final private[target] class DeltaDirect(
     session: SparkSession,
     val log: DeltaLog,
     catalogTable: Option[CatalogTable],
     keys: TableKeys
-) {
+) extends DirectCommits[Snapshot](keys) {
   import DeltaDirect._
 
   private var known = Option.empty[DeltaFiles]
-  @volatile private var counted = Option.empty[TableFiles]
   @volatile private var committed = false
-
-  /** The number of files when they were all looked at the last time, or less. */
-  private var looked = 0L
   private var layout = Option.empty[DeltaLayout]
 
   /**
@@ -109,13 +97,16 @@ final private class DeltaDirect(
   private def keep(files: DeltaFiles): Unit = {
     known = Some(files)
     val all = files.files.values
-    counted = Some(
-      counted.getOrElse(TableFiles.none).committed(all.size.toLong, all.map(_.deletedRows).sum)
-    )
+    count(all.size.toLong, all.map(_.deletedRows).sum)
   }
 
-  /** The numbers of the files and of their deleted rows; None before the files are known. */
-  def tableFiles: Option[TableFiles] = counted
+  protected def isDirect(snapshot: Snapshot): Boolean = problem(snapshot).isEmpty
+
+  protected def lookedUp(snapshot: Snapshot): DirectTable = {
+    val files = filesOf(snapshot)
+    known = Some(files)
+    new DeltaVersion(besideCommits(snapshot), files, keys)
+  }
 
   /** Whether [[commit]] has written the table. */
   def hasCommitted: Boolean = committed
@@ -133,8 +124,10 @@ final private class DeltaDirect(
   def compact(update: () => Snapshot): Boolean = {
     val begun = synchronized {
       val snapshot = update()
-      val isReadable = (snapshot.deltaLog eq log) && problem(snapshot).isEmpty
-      Option.when(isReadable && mayBeDue(snapshot))(begin(snapshot)).flatten
+      // A list of all files costs a job of Spark, if `commit` has not kept it.
+      val isDue = (snapshot.deltaLog eq log) && isDirect(snapshot) &&
+        mayBeDue(filesIn(snapshot), isKnown(snapshot))
+      Option.when(isDue)(begin(snapshot)).flatten
     }
     begun.exists { case (layout, rewrite, partition) =>
       val added = Option.when(rewrite.rows > 0)(
@@ -142,14 +135,6 @@ final private class DeltaDirect(
       )
       synchronized(commitRewrite(layout.writing(update()), layout, rewrite, added))
     }
-  }
-
-  /** A list of all files costs a job of Spark, if [[commit]] has not kept it. */
-  private def mayBeDue(snapshot: Snapshot): Boolean = {
-    val files = filesIn(snapshot)
-    val isDue = isKnown(snapshot) || Compaction.mayBeDue(files, looked)
-    looked = if (isDue) files else math.min(looked, files)
-    isDue
   }
 
   /** Returns the rewrite, and the partition of its files. */
@@ -171,23 +156,6 @@ final private class DeltaDirect(
     layout
   }
 
-  /**
-   * Keeps the keys that the last lookup would have had to read from too many rows. Commits go on during this time.
-   *
-   * @param update returns the newest version
-   */
-  def keepKeys(update: () => Snapshot): Unit = if (keys.areWanted) {
-    val version = synchronized {
-      val snapshot = update()
-      Option.when(problem(snapshot).isEmpty) {
-        val files = filesOf(snapshot)
-        known = Some(files)
-        new DeltaVersion(besideCommits(snapshot), files, keys)
-      }
-    }
-    version.foreach(KeyLookup.keepWanted)
-  }
-
   private def commitRewrite(
       snapshot: Snapshot,
       layout: DeltaLayout,
@@ -197,7 +165,7 @@ final private class DeltaDirect(
     val files = layout.writing(filesOf(snapshot))
     known = Some(files)
     val carried = Option.when(
-      layout.isOf(snapshot) && problem(snapshot).isEmpty
+      layout.isOf(snapshot) && isDirect(snapshot)
     )(rewrite.carried(files.files.get(_))).flatten
     if (carried.isEmpty) layout.removeAll()
     carried.foreach { positions =>
@@ -228,7 +196,7 @@ final private class DeltaDirect(
       )
       if (version == snapshot.version + 1)
         keep(files.next(version, old.map(_.path), file))
-      counted = counted.map(_.rewritten(old))
+      countRewritten(rewrite)
     }
     carried.nonEmpty
   }

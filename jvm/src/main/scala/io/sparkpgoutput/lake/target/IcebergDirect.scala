@@ -29,10 +29,8 @@ import io.sparkpgoutput.lake.direct.{
   Compaction,
   DirectChange,
   DirectTable,
-  KeyLookup,
   NotDirect,
   Rewrite,
-  TableFiles,
   TableKeys
 }
 
@@ -51,31 +49,27 @@ import io.sparkpgoutput.lake.direct.{
  *
  * @see Iceberg's specification, "Row-level Deletes" and "Row Lineage"
  */
-final private class IcebergDirect(keys: TableKeys) {
+final private[target] class IcebergDirect(keys: TableKeys)
+    extends DirectCommits[BaseTable](keys) {
   import IcebergDirect._
 
   private var known = Option.empty[IcebergFiles]
-  @volatile private var counted = Option.empty[TableFiles]
-
-  /** The number of files when the manifests were read the last time, or less. */
-  private var looked = 0L
 
   /**
    * Commits a change of the current version.
    *
-   * @param name Iceberg's name of the table
    * @param mark a name and a value that the summary of the snapshot also gets
    * @throws NotDirect if a MERGE has to write the change
    * @throws ValidationException if somebody else has written the table since the lookup
    */
-  def commit(operations: TableOperations, name: String, mark: (String, String))(
+  def commit(table: BaseTable, mark: (String, String))(
       change: DirectTable => DirectChange
   ): Unit = synchronized {
+    val operations = table.operations
     val metadata = operations.current
     problem(operations).foreach(reason => throw new NotDirect(reason))
-    val table = new BaseTable(operations, name)
-    val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
-    val files = filesOf(table, parent)
+    val parent = snapshotOf(table)
+    val files = filesOf(table)
     known = None // until the commit is there
     val found = change(new IcebergVersion(table, metadata.schema, files, keys))
     val writer = new IcebergWriter(table, metadata, metadata.schema)
@@ -95,13 +89,21 @@ final private class IcebergDirect(keys: TableKeys) {
         writer.removeAll(problem)
         throw new ValidationException(problem, "%s", problem.getMessage)
     }
-    count(operations)
-    // Somebody else can have written before or after this commit.
-    known = Option(operations.current.currentSnapshot)
-      .filter(_.summary.get(mark._1) == mark._2)
-      .filter(made => Option(made.parentId) == parent.map(Long.box))
-      .map(made => IcebergFiles(Some(made.snapshotId), left))
+    count(table)
+    known = filesAfter(table, parent, left)
+      .filter(_ => table.currentSnapshot.summary.get(mark._1) == mark._2)
   }
+
+  private def snapshotOf(table: BaseTable) = Option(table.currentSnapshot).map(_.snapshotId)
+
+  /** Returns the files after a commit; None if somebody else has written before or after it. */
+  private def filesAfter(
+      table: BaseTable,
+      parent: Option[Long],
+      left: Map[String, IcebergFile]
+  ): Option[IcebergFiles] = Option(table.currentSnapshot)
+    .filter(made => Option(made.parentId) == parent.map(Long.box))
+    .map(made => IcebergFiles(Some(made.snapshotId), left))
 
   /**
    * Commits, and removes the files if somebody else's commit prevents that. After another error the files stay,
@@ -115,36 +117,39 @@ final private class IcebergDirect(keys: TableKeys) {
         throw problem
     }
 
-  private def count(operations: TableOperations): Unit = {
-    def total(name: String) = Option(operations.current.currentSnapshot)
-      .flatMap(snapshot => Option(snapshot.summary.get(s"total-$name"))).fold(0L)(_.toLong)
-    counted = Some(counted.getOrElse(TableFiles.none)
-      .committed(total("data-files") + total("delete-files"), total("position-deletes")))
+  private def filesIn(table: BaseTable) =
+    total(table.operations.current, "data-files") + total(table.operations.current, "delete-files")
+
+  private def count(table: BaseTable): Unit =
+    count(filesIn(table), total(table.operations.current, "position-deletes"))
+
+  private def filesOf(table: BaseTable): IcebergFiles = {
+    val snapshot = snapshotOf(table)
+    known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
   }
 
-  /** The numbers of the files and of their deleted rows; None before they are known. */
-  def tableFiles: Option[TableFiles] = counted
+  protected def isDirect(table: BaseTable): Boolean = problem(table.operations).isEmpty
 
-  private def filesOf(table: BaseTable, snapshot: Option[Long]): IcebergFiles =
-    known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
+  protected def lookedUp(table: BaseTable): DirectTable = {
+    val files = filesOf(table)
+    known = Some(files)
+    new IcebergVersion(table, table.schema, files, keys)
+  }
 
   /**
    * Rewrites the files for which [[Compaction]] asks into one. Commits go on during this time, except for the moment in
    * which the rewrite is committed. Its snapshot replaces files and changes no data, so readers of
    * changes do not see it.
    *
-   * @param update returns the operations, which have read the newest metadata
-   * @param name Iceberg's name of the table
+   * @param update returns the newest version
    * @return whether files were rewritten
    */
-  def compact(update: () => TableOperations, name: String): Boolean = {
+  def compact(update: () => BaseTable): Boolean = {
     val begun = synchronized {
-      val operations = update()
-      val metadata = operations.current
-      val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
-      Option.when(problem(operations).isEmpty && mayBeDue(operations, parent)) {
-        val table = new BaseTable(operations, name)
-        val files = filesOf(table, parent)
+      val table = update()
+      val metadata = table.operations.current
+      Option.when(isDirect(table) && mayBeDue(table)) {
+        val files = filesOf(table)
         known = Some(files)
         val columns = IcebergVersion.rewritten(metadata)
         // The choice looks at the deleted rows of all files, which would be read one after the other.
@@ -152,7 +157,8 @@ final private class IcebergDirect(keys: TableKeys) {
         val due = Compaction.choose(new IcebergVersion(table, columns, files, keys).files)
         Option.when(due.nonEmpty) {
           // Only the manifests say which ids the rows of a new file of v3 have got.
-          val read = if (metadata.formatVersion < 3) files else IcebergFiles.of(table, parent)
+          val read =
+            if (metadata.formatVersion < 3) files else IcebergFiles.of(table, snapshotOf(table))
           val version = new IcebergVersion(table, columns, read, keys)
           val wanted = due.map(_.path).toSet
           val chosen = version.files.filter(file => wanted(file.path))
@@ -168,62 +174,27 @@ final private class IcebergDirect(keys: TableKeys) {
     begun.exists { case (writer, rewrite, write) =>
       val added = writer.orRemoved(Option.when(rewrite.rows > 0)(write()))
       synchronized {
-        val operations = writer.orRemoved(new CheckedOperations(update()))
-        val table = new BaseTable(operations, name)
-        val found = writer.orRemoved(replacement(table, writer, rewrite, added))
-        found.foreach { case (replace, left) =>
-          commitRewrite(operations, writer, rewrite, replace, left)
+        val found = writer.orRemoved(update())
+        val table = new BaseTable(new CheckedOperations(found.operations), found.name)
+        val replaced = writer.orRemoved(replacement(table, writer, rewrite, added))
+        replaced.foreach { case (replace, left) =>
+          val parent = snapshotOf(table)
+          known = None
+          orConflict(writer)(replace.commit())
+          count(table)
+          countRewritten(rewrite)
+          looked = filesIn(table)
+          known = filesAfter(table, parent, left)
         }
-        found.nonEmpty
+        replaced.nonEmpty
       }
     }
-  }
-
-  /**
-   * Keeps the keys that the last lookup would have had to read from too many rows. Commits go on during this time.
-   *
-   * @param update returns the operations, which have read the newest metadata
-   * @param name Iceberg's name of the table
-   */
-  def keepKeys(update: () => TableOperations, name: String): Unit = if (keys.areWanted) {
-    val version = synchronized {
-      val operations = update()
-      Option.when(problem(operations).isEmpty) {
-        val table = new BaseTable(operations, name)
-        val metadata = operations.current
-        val files = filesOf(table, Option(metadata.currentSnapshot).map(_.snapshotId))
-        known = Some(files)
-        new IcebergVersion(table, metadata.schema, files, keys)
-      }
-    }
-    version.foreach(KeyLookup.keepWanted)
   }
 
   /** The manifests are read only if there can be something to do, unless [[commit]] has kept what they say. */
-  private def mayBeDue(operations: TableOperations, snapshot: Option[Long]): Boolean = {
-    count(operations)
-    val files = counted.fold(0L)(_.files)
-    val isDue = known.exists(_.snapshot == snapshot) || Compaction.mayBeDue(files, looked)
-    looked = if (isDue) files else math.min(looked, files)
-    isDue
-  }
-
-  private def commitRewrite(
-      operations: TableOperations,
-      writer: IcebergWriter,
-      rewrite: Rewrite,
-      replace: RewriteFiles,
-      left: Map[String, IcebergFile]
-  ): Unit = {
-    val parent = Option(operations.current.currentSnapshot).map(_.snapshotId)
-    known = None
-    orConflict(writer)(replace.commit())
-    count(operations)
-    counted = counted.map(_.rewritten(rewrite.files))
-    looked = counted.fold(0L)(_.files)
-    known = Option(operations.current.currentSnapshot)
-      .filter(made => Option(made.parentId) == parent.map(Long.box))
-      .map(made => IcebergFiles(Some(made.snapshotId), left))
+  private def mayBeDue(table: BaseTable): Boolean = {
+    count(table)
+    mayBeDue(filesIn(table), known.exists(_.snapshot == snapshotOf(table)))
   }
 
   /**
@@ -237,8 +208,7 @@ final private class IcebergDirect(keys: TableKeys) {
       added: Option[DataFile]
   ): Option[(RewriteFiles, Map[String, IcebergFile])] = {
     val metadata = table.operations.current
-    val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
-    val files = filesOf(table, parent)
+    val files = filesOf(table)
     known = Some(files)
     val version = new IcebergVersion(table, metadata.schema, files, keys)
     val now = version.files.map(file => file.path -> file).toMap
@@ -250,7 +220,7 @@ final private class IcebergDirect(keys: TableKeys) {
       val old = rewrite.files.map(file => files.files(file.path))
       val kept = files.files -- old.map(_.path)
       val replace = table.newRewrite()
-      parent.foreach(replace.validateFromSnapshot(_))
+      snapshotOf(table).foreach(replace.validateFromSnapshot(_))
       old.foreach(file => replace.deleteFile(file.file))
       needless(old, kept.values).foreach(replace.deleteFile(_))
       added.foreach(replace.addFile(_))
@@ -439,8 +409,6 @@ private object IcebergDirect {
   def problem(operations: TableOperations): Option[String] = {
     val metadata = operations.current
     val properties = metadata.properties.asScala.toSeq.sorted
-    def files = Option(metadata.currentSnapshot)
-      .flatMap(snapshot => Option(snapshot.summary.get("total-data-files"))).fold(0L)(_.toLong)
     Option.when(metadata.formatVersion < 2 || metadata.formatVersion > 3)(
       s"the table has the version ${metadata.formatVersion} of the format"
     ).orElse(metadata.spec.fields.asScala.map(_.transform).find(isUnknown(_)).map(transform =>
@@ -464,8 +432,13 @@ private object IcebergDirect {
         case (name, value) if isUnknown(name, value) => s"the table has the property $name=$value"
       })
       .orElse(metadata.schema.columns.asScala.flatMap(fieldProblem(_)).headOption)
-      .orElse(Option.when(files > IcebergFiles.Most)(IcebergFiles.tooMany))
+      .orElse(Option.when(total(metadata, "data-files") > IcebergFiles.Most)(IcebergFiles.tooMany))
   }
+
+  /** Returns a number that the summary of the current snapshot has. */
+  private def total(metadata: TableMetadata, name: String): Long =
+    Option(metadata.currentSnapshot)
+      .flatMap(snapshot => Option(snapshot.summary.get(s"total-$name"))).fold(0L)(_.toLong)
 
   /** The direct write computes partitions of top-level columns only. */
   private def isInStruct(schema: Schema, field: PartitionField) =
