@@ -25,7 +25,7 @@ import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, classic, functio
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect, TableFiles}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect}
 
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
@@ -70,7 +70,7 @@ final class DeltaTarget(
     // The version in memory is enough for a direct commit, which reads the newest one itself. For other tables,
     // `snapshot` reads it. It asks for the log again, because Delta replaces a log that was not used for an hour.
     val known = linked(
-      Option(directs.get(table)).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
+      this.known(table).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
         .filter(DeltaDirect.problem(_).isEmpty)
     )
     val found = known.toOption.flatten.getOrElse(snapshot(table))
@@ -217,42 +217,23 @@ final class DeltaTarget(
     TablePlans.run(session, command)
   }
 
-  protected def write(
-      session: SparkSession,
-      table: String,
-      name: MarkName,
-      expected: Option[Long],
-      lsn: Long,
-      write: TargetWrite
-  ): Unit = {
-    def check(transaction: OptimisticTransaction): Unit = {
-      // This also makes Delta refuse the commit if another one with such a mark comes before.
-      transaction.txnVersion(name.toString)
-      // A copy of an empty table has no files by which Delta would find the conflict.
-      transaction.txnVersion(name.next.toString)
-      // Delta accepts two appends at the same time. It must not accept an append of another copy. A MERGE leaves out
-      // files by their bounds, so Delta would accept that somebody restores an older version during the MERGE.
-      write match {
-        case TargetWrite.Append(_) | _: TargetWrite.Merge => transaction.readWholeTable()
-        case _                                            => ()
-      }
-      if (name.isReplaced(transactions(transaction.snapshot).keys))
-        throw new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> sqlName(table))
-      val found = mark(table, transaction.snapshot, name)
-      if (found != expected) throw TargetError.otherMark(sqlName(table), expected, found)
-    }
-    write match {
-      case TargetWrite.Direct(change) => direct(table, name, lsn, check)(change)
-      case other: TargetWrite.Query =>
-        def run(): Unit = query(session, table, name, lsn, other, check)
-        // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        Option(directs.get(table)).fold(run())(_.synchronized(run()))
-    }
+  private def check(commit: MarkedCommit)(transaction: OptimisticTransaction): Unit = {
+    import commit.{expected, name, table}
+    // This also makes Delta refuse the commit if another one with such a mark comes before.
+    transaction.txnVersion(name.toString)
+    // A copy of an empty table has no files by which Delta would find the conflict.
+    transaction.txnVersion(name.next.toString)
+    if (name.isReplaced(transactions(transaction.snapshot).keys))
+      throw new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> sqlName(table))
+    val found = mark(table, transaction.snapshot, name)
+    if (found != expected) throw TargetError.otherMark(sqlName(table), expected, found)
   }
+
+  protected def known(table: String): Option[DeltaDirect] = Option(directs.get(table))
 
   /** Returns what is known of the files of a table, whoever has written them. */
   private def directOf(table: String): DeltaDirect =
-    Option(directs.get(table)).getOrElse(directOf(table, open(table)))
+    known(table).getOrElse(directOf(table, open(table)))
 
   private def directOf(table: String, opened: OpenedTable): DeltaDirect = directs.compute(
     table,
@@ -261,22 +242,20 @@ final class DeltaTarget(
       else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
   )
 
-  /** Commits without a query. After a conflict, the lookup begins again. */
-  private def direct(
-      table: String,
-      name: MarkName,
-      lsn: Long,
-      check: OptimisticTransaction => Unit
-  )(change: DirectTable => DirectChange): Unit =
-    attempt(_.isInstanceOf[DeltaConcurrentModificationException]) {
-      val opened = open(table)
-      val made = linked {
-        val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
-        DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
-        directOf(table, opened).commit(opened.snapshot, mark, comment(name, lsn), check)(change)
-      }
-      checked.put(table, made.fold(reason => throw new NotDirect(reason), identity)): Unit
+  protected def isOvertaken(problem: Exception): Boolean =
+    problem.isInstanceOf[DeltaConcurrentModificationException]
+
+  protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit = {
+    import commit.{lsn, name, table}
+    val opened = open(table)
+    val made = linked {
+      val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
+      DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
+      directOf(table, opened)
+        .commit(opened.snapshot, mark, comment(name, lsn), check(commit))(change)
     }
+    checked.put(table, made.fold(reason => throw new NotDirect(reason), identity)): Unit
+  }
 
   def checkpoint(table: String): Unit = {
     val opened = open(table)
@@ -287,15 +266,9 @@ final class DeltaTarget(
     }
   }
 
-  override def files(table: String): Option[TableFiles] =
-    Option(directs.get(table)).flatMap(_.tableFiles)
-
-  /** Another writer wins against a rewrite, which is tried again later. */
-  def compact(table: String): Boolean =
-    linked(
-      try ClonedSession.within(session)(directOf(table).compact(() => newest(table)))
-      catch { case _: DeltaConcurrentModificationException | _: NotDirect => false }
-    ).contains(true)
+  protected def rewrite(table: String): Boolean =
+    linked(ClonedSession.within(session)(directOf(table).compact(() => newest(table))))
+      .contains(true)
 
   /** Returns the newest version. The next rewrite uses the log of it, if Delta has made another one. */
   private def newest(table: String) = {
@@ -305,7 +278,7 @@ final class DeltaTarget(
   }
 
   override def keepKeys(table: String): Unit = linked(
-    Option(directs.get(table)).foreach(direct =>
+    known(table).foreach(direct =>
       ClonedSession.within(session)(direct.keepKeys(() => snapshot(table)))
     )
   ): Unit
@@ -391,19 +364,22 @@ final class DeltaTarget(
       }
     }
 
-  /** Commits by a query of Spark. */
-  private def query(
+  protected def query(
       session: SparkSession,
-      table: String,
-      name: MarkName,
-      lsn: Long,
-      write: TargetWrite.Query,
-      check: OptimisticTransaction => Unit
+      commit: MarkedCommit,
+      write: TargetWrite.Query
   ): Unit = {
+    import commit.{lsn, name, table}
     val first = new FirstTransactionCheck(transaction => {
       if (choosesTasks)
         session.conf.set(SnapshotTasks, tasks(DeltaDirect.filesIn(transaction.snapshot)))
-      check(transaction)
+      // Delta accepts two appends at the same time. It must not accept an append of another copy. A MERGE leaves out
+      // files by their bounds, so Delta would accept that somebody restores an older version during the MERGE.
+      write match {
+        case TargetWrite.Append(_) | _: TargetWrite.Merge => transaction.readWholeTable()
+        case _                                            => ()
+      }
+      check(commit)(transaction)
     })
     val settings = Map(
       "spark.databricks.delta.write.txnAppId" -> name.toString,

@@ -42,7 +42,7 @@ import org.apache.iceberg.{
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect, TableFiles}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache}
 import io.sparkpgoutput.protocol.Lsn
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
@@ -68,19 +68,11 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   /** Iceberg needs no checkpoints: each commit writes the whole metadata. */
   def checkpoint(table: String): Unit = ()
 
-  override def files(table: String): Option[TableFiles] =
-    Option(directs.get(table)).flatMap(_.tableFiles)
+  protected def known(table: String): Option[IcebergDirect] = Option(directs.get(table))
 
-  /** Another writer wins against a rewrite, which is tried again later. */
-  def compact(table: String): Boolean =
-    try directOf(table).compact(() => operations(table), load(table).name)
-    catch {
-      case _: NotDirect                                            => false
-      case problem: Exception if IcebergDirect.isConflict(problem) => false
-    }
+  protected def rewrite(table: String): Boolean = directOf(table).compact(() => opened(table))
 
-  override def keepKeys(table: String): Unit = Option(directs.get(table))
-    .foreach(_.keepKeys(() => operations(table), load(table).name))
+  override def keepKeys(table: String): Unit = known(table).foreach(_.keepKeys(() => opened(table)))
 
   /** The table's own properties, its tags and its branches win. */
   def expire(table: String, since: Instant, versions: Int): Option[String] = {
@@ -191,45 +183,29 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     transaction.commitTransaction()
   }
 
-  protected def write(
-      session: SparkSession,
-      table: String,
-      name: MarkName,
-      expected: Option[Long],
-      lsn: Long,
-      write: TargetWrite
-  ): Unit = {
-    def marking = new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
-    write match {
-      case TargetWrite.Direct(change) => direct(table, marking, name, lsn)(change)
-      case other: TargetWrite.Query =>
-        def run(): Unit = query(session, table, marking, name, lsn, other)
-        // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        Option(directs.get(table)).fold(run())(_.synchronized(run()))
-    }
+  private def marking(commit: MarkedCommit) = {
+    import commit.{expected, lsn, name, table}
+    new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
   }
 
   /** Returns what is known of the files of a table, whoever has written them. */
   private def directOf(table: String): IcebergDirect =
     directs.computeIfAbsent(table, _ => new IcebergDirect(keys.table(table)))
 
-  /** Commits without a query. After a conflict, the lookup begins again. */
-  private def direct(table: String, marking: => MarkingOperations, name: MarkName, lsn: Long)(
-      change: DirectTable => DirectChange
-  ): Unit =
-    attempt(IcebergDirect.isConflict) {
-      directOf(table).commit(marking, load(table).name, name.toString -> lsn.toString)(change)
-    }
+  protected def isOvertaken(problem: Exception): Boolean = IcebergDirect.isConflict(problem)
 
-  /** Commits by a query of Spark. */
-  private def query(
+  protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit = {
+    val marked = new BaseTable(marking(commit), load(commit.table).name)
+    directOf(commit.table).commit(marked, commit.name.toString -> commit.lsn.toString)(change)
+  }
+
+  protected def query(
       session: SparkSession,
-      table: String,
-      marking: MarkingOperations,
-      name: MarkName,
-      lsn: Long,
+      commit: MarkedCommit,
       write: TargetWrite.Query
   ): Unit = {
+    import commit.{lsn, name, table}
+    val marking = this.marking(commit)
     val marked = new BaseTable(marking, load(table).name)
     val target = TablePlans.Loaded(sparkTable(marked), place.catalog)
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
@@ -308,11 +284,14 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   }
 
   /** Returns what reads and writes the table's metadata, after it has read them. */
-  private def operations(table: String): TableOperations = load(table) match {
+  private def operations(table: String): TableOperations = opened(table).operations
+
+  /** Returns a table with its newest metadata. */
+  private def opened(table: String): BaseTable = load(table) match {
     case loaded: HasTableOperations =>
       val operations = loaded.operations
       operations.refresh()
-      operations
+      new BaseTable(operations, loaded.name)
     case loaded =>
       throw new LakeException("PGOUTPUT_TARGET_FORMAT.NOT_WRITABLE", "table" -> loaded.name)
   }

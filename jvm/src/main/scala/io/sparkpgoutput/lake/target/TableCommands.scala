@@ -12,7 +12,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.NotDirect
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect, TableFiles}
 
 /** The commands of a target that run as SQL, and that are the same for both formats. */
 abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, place: TablePlace)
@@ -130,15 +130,39 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     }
   }
 
-  /** Writes with the mark. */
-  protected def write(
-      session: SparkSession,
-      table: String,
-      name: MarkName,
-      expected: Option[Long],
-      lsn: Long,
-      write: TargetWrite
-  ): Unit
+  /** Returns what direct commits know of the files of a table. */
+  protected def known(table: String): Option[DirectCommits[_]]
+
+  final override def files(table: String): Option[TableFiles] = known(table).flatMap(_.tableFiles)
+
+  /** Commits without a query. After a conflict, it is called again, and the lookup begins again. */
+  protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit
+
+  /** Returns whether another writer has prevented a direct commit or a rewrite. */
+  protected def isOvertaken(problem: Exception): Boolean
+
+  /** Rewrites files. Returns whether there were any. */
+  protected def rewrite(table: String): Boolean
+
+  /** Another writer wins against a rewrite, which is tried again later. */
+  final def compact(table: String): Boolean =
+    try rewrite(table)
+    catch {
+      case _: NotDirect                               => false
+      case problem: Exception if isOvertaken(problem) => false
+    }
+
+  /** Commits by a query of Spark. */
+  protected def query(session: SparkSession, commit: MarkedCommit, write: TargetWrite.Query): Unit
+
+  private def write(session: SparkSession, commit: MarkedCommit, write: TargetWrite): Unit =
+    write match {
+      case TargetWrite.Direct(change) => attempt()(direct(commit)(change))
+      case other: TargetWrite.Query =>
+        def run(): Unit = query(session, commit, other)
+        // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
+        known(commit.table).fold(run())(_.synchronized(run()))
+    }
 
   final def commit(
       session: SparkSession,
@@ -147,12 +171,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       expected: Option[Long],
       lsn: Long
   )(rows: TargetWrite): Unit = {
+    val commit = MarkedCommit(table, name, expected, lsn)
     try {
       rows match {
         case TargetWrite.Replace(rows, _) => allowTypes(table, rows.schema)
         case _                            => ()
       }
-      write(session, table, name, expected, lsn, rows)
+      write(session, commit, rows)
     } catch {
       case problem: NotDirect => throw problem // nothing is written
       case problem: Exception =>
@@ -160,7 +185,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
           try mark(table, name)
           catch { case another: Exception => problem.addSuppressed(another); throw problem }
         // The catalog's answer can be lost after a commit.
-        if (!found.contains(lsn)) throw explained(table, name, expected, found, problem)
+        if (!found.contains(lsn)) throw explained(commit, found, problem)
     }
     rows match {
       case TargetWrite.Direct(_) => () // It returns only after the format has confirmed the commit.
@@ -171,8 +196,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   }
 
   /** Returns whether a newer copy has replaced the one that a mark belongs to. */
-  private def isCopiedAgain(table: String, name: MarkName) =
-    generation(table, name.job, name.oid).exists(_ > name.generation)
+  private def isCopiedAgain(commit: MarkedCommit) =
+    generation(commit.table, commit.name.job, commit.name.oid)
+      .exists(_ > commit.name.generation)
 
   /** The rows of a new copy, with a NULL for each of the other columns of the target. */
   final protected def withOthers(table: String, rows: DataFrame): DataFrame = {
@@ -185,42 +211,45 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   }
 
   /** Runs a direct commit, and again after a conflict with another writer. The lookup then begins again. */
-  @tailrec final protected def attempt(isConflict: Throwable => Boolean, left: Int = Attempts)(
-      commit: => Unit
-  ): Unit = {
+  @tailrec private def attempt(left: Int = Attempts)(commit: => Unit): Unit = {
     val isAgain =
       try {
         commit
         false
-      } catch { case problem: Exception if left > 1 && isConflict(problem) => true }
-    if (isAgain) attempt(isConflict, left - 1)(commit)
+      } catch { case problem: Exception if left > 1 && isOvertaken(problem) => true }
+    if (isAgain) attempt(left - 1)(commit)
   }
 
   private def explained(
-      table: String,
-      name: MarkName,
-      expected: Option[Long],
+      commit: MarkedCommit,
       found: Option[Long],
       problem: Exception
-  ): Exception =
-    if (found != expected) {
-      val error = TargetError.otherMark(sqlName(table), expected, found)
+  ): Exception = {
+    val table = sqlName(commit.table)
+    def beside(error: LakeException) = {
       error.addSuppressed(problem)
       error
-    } else if (isCopiedAgain(table, name)) {
-      val error = new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> sqlName(table))
-      error.addSuppressed(problem)
-      error
-    } else {
+    }
+    if (found != commit.expected) beside(TargetError.otherMark(table, commit.expected, found))
+    else if (isCopiedAgain(commit))
+      beside(new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table))
+    else {
       val causes = ErrorCauses.of(problem).toSeq
       // For example, a value does not fit. Spark wraps this error into a text about its tasks.
-      causes.collectFirst { case known: PgOutputException => known }.orElse(
-        DeltaPartitionText.error(sqlName(table), problem)
-      ).getOrElse(
-        if (causes.exists(isConflict)) TargetError.conflict(sqlName(table), problem) else problem
-      )
+      causes.collectFirst { case known: PgOutputException => known }
+        .orElse(DeltaPartitionText.error(table, problem))
+        .getOrElse(if (causes.exists(isConflict)) TargetError.conflict(table, problem) else problem)
     }
+  }
 }
+
+/**
+ * A commit with a mark.
+ *
+ * @param expected the mark of this name that the table has
+ * @param lsn the mark that it gets
+ */
+final case class MarkedCommit(table: String, name: MarkName, expected: Option[Long], lsn: Long)
 
 object TableCommands {
 

@@ -14,7 +14,7 @@ import org.apache.iceberg.expressions.Expressions
 import org.apache.iceberg.hadoop.HadoopTables
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
-import org.apache.iceberg.{HasTableOperations, Table}
+import org.apache.iceberg.{BaseTable, HasTableOperations, Table}
 
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.apply.IcebergTables
@@ -260,17 +260,14 @@ class IcebergDirectSuite extends TableTests {
         (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
         var calls = 0
         // The catalog would give the operations that the statement uses, which know its commit.
-        def operations = new HadoopTables(spark.sessionState.newHadoopConf())
+        def loaded = new HadoopTables(spark.sessionState.newHadoopConf())
           .load(made.iceberg.location).asInstanceOf[HasTableOperations].operations
-        def compact() = new IcebergDirect(KeyCache.none.table("t")).compact(
-          () => {
-            calls += 1
-            val before = operations
-            if (calls == 2) step(made)
-            before
-          },
-          made.table
-        )
+        def compact() = new IcebergDirect(KeyCache.none.table("t")).compact { () =>
+          calls += 1
+          val before = new BaseTable(loaded, made.table)
+          if (calls == 2) step(made)
+          before
+        }
         intercept[RuntimeException](compact())
         val (there, known) = made.allFiles
         assert(calls == 2 && there == known)
