@@ -224,21 +224,15 @@ final private[target] class IcebergDirect(keys: TableKeys)
       old.foreach(file => replace.deleteFile(file.file))
       needless(old, kept.values).foreach(replace.deleteFile(_))
       added.foreach(replace.addFile(_))
-      val fresh = added.map(IcebergFile.of(_, table))
-      val left =
-        if (positions.isEmpty) kept ++ fresh.map(file => file.path -> file)
-        else if (metadata.formatVersion > 2) {
-          val bitmap = bitmapOf(positions)
-          val vectors = writer.vectors(fresh.toSeq.map(Deletion(_, bitmap, positions)))
-          vectors.foreach { case (_, vector) => replace.addFile(vector) }
-          kept ++ vectors.map { case (deletion, vector) =>
-            val only = new DeletedRows(vector, bitmap)
-            deletion.file.path -> deletion.file.withDeleted(List(only), bitmap)
-          }
-        } else {
+      val fresh = added.map(IcebergFile.of(_, table)).toSeq
+      val bitmap = bitmapOf(positions)
+      val changed =
+        if (positions.isEmpty) fresh
+        else if (metadata.formatVersion > 2)
+          writer.vectors(fresh.map(Deletion(_, bitmap, positions)))(replace.addFile(_))
+        else {
           // A rewrite can add delete files only in place of others, so all those of the partition become one.
-          val bitmap = bitmapOf(positions)
-          val partition = fresh.get.partition
+          val partition = fresh.head.partition
           val beside = kept.values.filter(_.partition == partition).toSeq
           deleteFiles(metadata, table).filter(partitionOf(metadata, _) == partition)
             .filterNot(ContentFileUtil.isFileScoped).foreach(replace.deleteFile(_))
@@ -250,11 +244,11 @@ final private[target] class IcebergDirect(keys: TableKeys)
             file -> bitmap.iterator.asScala.map(_.longValue)
           }).values.toList
           made.foreach(replace.addFile(_))
-          kept ++ all.map { case (file, bitmap) =>
-            file.path -> file.withDeleted(made.flatMap(DeletedRows.in(_, bitmap)), bitmap)
+          all.map { case (file, bitmap) =>
+            file.withDeleted(made.flatMap(DeletedRows.in(_, bitmap)), bitmap)
           }
         }
-      (replace, left)
+      (replace, kept ++ changed.map(file => file.path -> file))
     }
   }
 
@@ -302,10 +296,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       else manyDeleteFiles(metadata, writer.table, deletions.map(_.file), files.files.values)
     (unused ++ many).foreach(delta.removeDeletes)
     val changed =
-      if (hasVectors) writer.vectors(touched).map { case (deletion, vector) =>
-        delta.addDeletes(vector)
-        deletion.file.withDeleted(List(new DeletedRows(vector, deletion.all)), deletion.all)
-      }
+      if (hasVectors) writer.vectors(touched)(delta.addDeletes(_))
       else {
         val merged = many.map(_.location).toSet
         def isMerged(rows: DeletedRows) = merged(rows.file.location)

@@ -69,8 +69,7 @@ private object IcebergFiles {
       val tasks = table.newScan().useSnapshot(id).includeColumnStats().planFiles()
       try tasks.forEach { task =>
           problem(task).foreach(reason => throw new NotDirect(reason))
-          val file =
-            IcebergFile.of(task.file, table, loader.of(task))
+          val file = IcebergFile.of(task.file, table, loader.of(task))
           files(file.path) = file
           if (files.size > Most) throw new NotDirect(tooMany)
         }
@@ -189,12 +188,7 @@ final private class IcebergFile private (
 }
 
 private object IcebergFile {
-
-  /** A file without deleted rows. */
-  def of(file: DataFile, table: Table): IcebergFile =
-    of(file, table, Nil)
-
-  def of(file: DataFile, table: Table, deletions: List[DeletedRows]): IcebergFile = {
+  def of(file: DataFile, table: Table, deletions: List[DeletedRows] = Nil): IcebergFile = {
     val bounded =
       table.schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
     def kept(bounds: java.util.Map[Integer, ByteBuffer]) =
@@ -432,8 +426,13 @@ final private class IcebergWriter(
     writer.toDeleteFile
   }
 
-  /** Writes a Puffin file for each data file, because DuckDB 1.5 mistakes one vector of a file for another. */
-  def vectors(deletions: Seq[Deletion]): Seq[(Deletion, DeleteFile)] = {
+  /**
+   * Writes a Puffin file for each data file, because DuckDB 1.5 mistakes one vector of a file for another.
+   *
+   * @param add takes each vector
+   * @return the data files with their vectors
+   */
+  def vectors(deletions: Seq[Deletion])(add: DeleteFile => Any): Seq[IcebergFile] = {
     val written = new ConcurrentHashMap[String, DeleteFile]
     Tasks.foreach(deletions.asJava).executeWith(ThreadPools.getWorkerPool).stopOnFailure()
       .throwFailureWhenFinished().run { (deletion: Deletion) =>
@@ -448,7 +447,11 @@ final private class IcebergWriter(
         made.add(vector.location)
         written.put(deletion.file.path, vector): Unit
       }
-    deletions.map(deletion => deletion -> written.get(deletion.file.path))
+    deletions.map { deletion =>
+      val vector = written.get(deletion.file.path)
+      add(vector)
+      deletion.file.withDeleted(List(new DeletedRows(vector, deletion.all)), deletion.all)
+    }
   }
 
   /** Removes the files after an error of a step before the commit. */
