@@ -240,9 +240,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
             fresh.map(_ -> bitmap)
           beside.flatMap(_.deletes).filter(ContentFileUtil.isFileScoped).distinct
             .foreach(replace.deleteFile(_))
-          val made = writer.positions(all.map { case (file, bitmap) =>
-            file -> bitmap.iterator.asScala.map(_.longValue)
-          }).values.toList
+          val made = writer.positions(all).values.toList
           made.foreach(replace.addFile(_))
           all.map { case (file, bitmap) =>
             file.withDeleted(made.flatMap(DeletedRows.in(_, bitmap)), bitmap)
@@ -309,9 +307,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
           now.get(file.path).foreach(found => positions.or(bitmapOf(found.added)))
           file -> positions
         }
-        val made = writer.positions(rows.map { case (file, positions) =>
-          file -> positions.iterator.asScala.map(_.longValue)
-        })
+        val made = writer.positions(rows)
         made.values.foreach(delta.addDeletes)
         rows.map { case (file, positions) =>
           val fresh = made.get(file.partition).flatMap(DeletedRows.in(_, positions))

@@ -191,19 +191,17 @@ private object IcebergFile {
   def of(file: DataFile, table: Table, deletions: List[DeletedRows] = Nil): IcebergFile = {
     val bounded =
       table.schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
-    def kept(bounds: java.util.Map[Integer, ByteBuffer]) =
-      if (bounds == null) Map.empty[Int, ByteBuffer]
-      else bounded.flatMap(id => Option(bounds.get(id)).map(id -> _)).toMap
-    val nulls = Option(file.nullValueCounts).fold(Map.empty[Int, Long])(_.asScala.map {
-      case (id, count) => id.toInt -> count.toLong
-    }.toMap)
+    def kept[T](values: java.util.Map[Integer, T]) =
+      if (values == null) Map.empty[Int, T]
+      else bounded.flatMap(id => Option(values.get(id)).map(id -> _)).toMap
     val bare = file.copyWithoutStats()
     new IcebergFile(
       bare,
       IcebergPartition.of(bare, table.specs.get(file.specId)),
       kept(file.lowerBounds),
       kept(file.upperBounds),
-      bounded.filter(nulls.get(_).contains(file.recordCount)).toSet,
+      kept(file.nullValueCounts).collect { case (id, nulls) if nulls == file.recordCount => id }
+        .toSet,
       deletions,
       DeletedRows.of(deletions)
     )
@@ -396,16 +394,16 @@ final private class IcebergWriter(
   /**
    * Writes a position delete file for each partition, and returns them by the partitions.
    *
-   * @param deleted the positions in the data files, in order
+   * @param deleted the positions in the data files
    */
-  def positions(deleted: Seq[(IcebergFile, Iterator[Long])]): Map[IcebergPartition, DeleteFile] =
-    deleted.filter(_._2.hasNext).groupBy(_._1.partition).map { case (partition, some) =>
+  def positions(deleted: Seq[(IcebergFile, RoaringBitmap)]): Map[IcebergPartition, DeleteFile] =
+    deleted.filterNot(_._2.isEmpty).groupBy(_._1.partition).map { case (partition, some) =>
       val data = some.head._1.file
       partition -> positions(some, metadata.spec(data.specId), data.partition)
     }
 
   private def positions(
-      deleted: Seq[(IcebergFile, Iterator[Long])],
+      deleted: Seq[(IcebergFile, RoaringBitmap)],
       spec: PartitionSpec,
       partition: StructLike
   ): DeleteFile = {
@@ -420,8 +418,8 @@ final private class IcebergWriter(
       .build()
     val row = PositionDelete.create[InternalRow]()
     try
-      for ((file, positions) <- deleted.sortBy(_._1.path); position <- positions)
-        writer.write(row.set(file.path, position))
+      for ((file, positions) <- deleted.sortBy(_._1.path); position <- positions.asScala)
+        writer.write(row.set(file.path, position.longValue))
     finally writer.close()
     writer.toDeleteFile
   }
