@@ -4,7 +4,12 @@ import scala.annotation.tailrec
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.catalyst.expressions.{
+  BoundReference,
+  GenericInternalRow,
+  InterpretedUnsafeProjection,
+  UnsafeRow
+}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pgoutput.LocalRows
 import org.apache.spark.sql.types._
@@ -184,13 +189,15 @@ final class DirectWrite(
     /** Reads some columns of rows of the target, and each file only up to the last of these rows. */
     private def rowsAt(wanted: Seq[RowPlace], columns: Seq[Int]): Map[RowPlace, InternalRow] = {
       val read = mutable.Map.empty[RowPlace, InternalRow]
-      val types = columns.map(table.schema(_).dataType).toIndexedSeq
+      val copy = InterpretedUnsafeProjection.createProjection(columns.zipWithIndex.map {
+        case (column, at) => BoundReference(at, table.schema(column).dataType, nullable = true)
+      })
       wanted.groupBy(_.file).foreach { case (file, places) =>
         table.read(file, columns) { found =>
           var next = 0L
           places.distinct.sortBy(_.position).foreach { place =>
             while (next < place.position && found.hasNext) { found.next(); next += 1 }
-            if (found.hasNext) { read(place) = copied(found.next(), types); next += 1 }
+            if (found.hasNext) { read(place) = copied(copy(found.next())); next += 1 }
           }
         }
       }
@@ -201,17 +208,13 @@ final class DirectWrite(
      * Copies a row of the target. The limit of a cut does not count these values, because the changes do not
      * have them.
      */
-    private def copied(row: InternalRow, types: IndexedSeq[DataType]): InternalRow = {
-      val values = types.indices.map { at =>
-        val value = InternalRow.copyValue(DirectTable.value(row, at, types(at)))
-        oldBytes += DirectTable.bytes(value, types(at))
-        value
-      }
+    private def copied(row: UnsafeRow): InternalRow = {
+      oldBytes += row.getSizeInBytes + DirectWrite.HeadBytes * row.numFields
       if (oldBytes > mostOld)
         throw new NotDirect(
           s"the changes need more than ${mostOld >> 20} MB of values that only the target has"
         )
-      InternalRow.fromSeq(values)
+      row.copy()
     }
 
     /** The old keys of moved rows of which only the target has values, as numbers of the lookup. */
@@ -284,4 +287,10 @@ final class DirectWrite(
     val columns = key.map(ordinal => FoldedColumns.column(ordinal) -> batch.columnName(ordinal))
     one.selectExpr(Drift.text(problem, columns)).head().getString(0)
   }
+}
+
+private object DirectWrite {
+
+  /** What a value takes in the image of a row beside its content: a reference, and the head of an object. */
+  final private val HeadBytes = 24L
 }

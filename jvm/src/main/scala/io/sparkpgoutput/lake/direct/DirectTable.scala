@@ -4,10 +4,8 @@ import java.time.Instant
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
-import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
-import org.apache.spark.unsafe.types.{UTF8String, VariantVal}
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * A version of a table of the target, by its data files. '''The direct commit''' writes a small cut into it
@@ -79,30 +77,6 @@ object DirectTable {
   /** Returns a value of a row, or null. `get` alone is not enough: in a row of a batch, it does not check for NULL. */
   def value(row: InternalRow, at: Int, dataType: DataType): Any =
     if (row.isNullAt(at)) null else row.get(at, dataType)
-
-  /** What a value takes in memory beside its content: a reference, and the head of an object. */
-  final private val HeadBytes = 24L
-
-  /** Returns about how many bytes of memory a value takes. */
-  def bytes(value: Any, dataType: DataType): Long = HeadBytes + ((value, dataType) match {
-    case (text: UTF8String, _)       => text.numBytes.toLong
-    case (binary: Array[Byte], _)    => binary.length.toLong
-    case (variant: VariantVal, _)    => variant.getValue.length.toLong + variant.getMetadata.length
-    case (row: UnsafeRow, _)         => row.getSizeInBytes.toLong
-    case (array: UnsafeArrayData, _) => array.getSizeInBytes.toLong
-    case (map: UnsafeMapData, _)     => map.getSizeInBytes.toLong
-    case (row: InternalRow, StructType(fields)) =>
-      fields.indices.map { at =>
-        bytes(this.value(row, at, fields(at).dataType), fields(at).dataType)
-      }.sum
-    case (array: ArrayData, ArrayType(element, _)) =>
-      (0 until array.numElements()).map { at =>
-        bytes(if (array.isNullAt(at)) null else array.get(at, element), element)
-      }.sum
-    case (map: MapData, MapType(key, of, _)) =>
-      bytes(map.keyArray(), ArrayType(key)) + bytes(map.valueArray(), ArrayType(of))
-    case _ => 0L
-  })
 }
 
 /** A data file. */
