@@ -104,30 +104,28 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     refresh(table)
     val columns = session.table(sqlName(table)).schema
     def has(name: String) = columns.exists(_.name.equalsIgnoreCase(name))
+    def inTarget(column: StructType) = TargetTypes.of(format, table, column, Nil).head
     val command = change match {
       case ColumnChange.Add(name, dataType) =>
-        val added = TargetTypes.of(format, table, new StructType().add(name, dataType), Nil)
-        Option.when(!has(name))(s"ADD COLUMNS (${column(added.head)})")
+        val sent = new StructType().add(name, dataType)
+        val added = inTarget(sent)
+        Option.when(!has(name)) {
+          allowTypes(table, sent)
+          s"ADD COLUMNS (${column(added)})"
+        }
       case ColumnChange.Rename(from, to) =>
         Option.when(has(from))(
           s"RENAME COLUMN ${TablePlace.quoted(from)} TO ${TablePlace.quoted(to)}"
         )
       case ColumnChange.Widen(name, dataType) =>
-        val wider = TargetTypes.of(format, table, new StructType().add(name, dataType), Nil).head
+        val wider = inTarget(new StructType().add(name, dataType))
         Option.when(
           columns.find(_.name.equalsIgnoreCase(name)).forall(_.dataType != wider.dataType)
         )(
           s"ALTER COLUMN ${TablePlace.quoted(name)} TYPE ${wider.dataType.sql}"
         )
     }
-    command.foreach { command =>
-      change match {
-        case ColumnChange.Add(name, dataType) =>
-          allowTypes(table, new StructType().add(name, dataType))
-        case _ => ()
-      }
-      session.sql(s"ALTER TABLE ${sqlName(table)} $command")
-    }
+    command.foreach(command => session.sql(s"ALTER TABLE ${sqlName(table)} $command"))
   }
 
   /** Returns what direct commits know of the files of a table. */

@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.target
 
 import java.time.Instant
 
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
@@ -261,11 +261,9 @@ object TargetWrite {
 sealed trait ColumnChange
 
 object ColumnChange {
-  final case class Add(name: String, dataType: org.apache.spark.sql.types.DataType)
-      extends ColumnChange
+  final case class Add(name: String, dataType: DataType) extends ColumnChange
   final case class Rename(from: String, to: String) extends ColumnChange
-  final case class Widen(name: String, dataType: org.apache.spark.sql.types.DataType)
-      extends ColumnChange
+  final case class Widen(name: String, dataType: DataType) extends ColumnChange
 }
 
 /** The errors of tables in Delta and Iceberg that are made in several places. */
