@@ -85,7 +85,7 @@ final private[target] class DeltaDirect(
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
     // A store can report that the version exists because it has lost its answer to the first request.
     // By then, another process of the job can have gone on from it.
-    def isMade = DeltaTransactions.of(log.update())
+    def isMade = transactions(log.update())
       .forall(_.get(mark.appId).exists(found => !Lsn.isBelow(found, mark.version)))
     val version = layout.committing(isMade)(transaction.commit(actions ++ added :+ mark, operation))
     committed = true
@@ -330,6 +330,14 @@ private object DeltaDirect {
   def filesIn(snapshot: Snapshot): Long =
     snapshot.checksumOpt.fold(snapshot.numOfFiles)(_.numFiles)
 
+  /**
+   * Returns the versions of the transactions of applications (`txn` in Delta's protocol) by their names, if the
+   * checksum of the snapshot has them. Delta itself asks Spark for them, with three jobs after each commit.
+   */
+  def transactions(snapshot: Snapshot): Option[Map[String, Long]] = snapshot.checksumOpt
+    .flatMap(_.setTransactions)
+    .map(_.map(found => found.appId -> found.version).toMap)
+
   private def columnProblem(field: StructField): Option[String] = {
     // The keys of a JSON object.
     val keys = JsonUtils.mapper.readTree(field.metadata.json).fieldNames
@@ -397,18 +405,6 @@ final private class DirectTransaction(
     )._1
 }
 
-/** The transactions of applications that a snapshot of a Delta table has (`txn` in Delta's protocol). */
-private object DeltaTransactions {
-
-  /**
-   * Returns their versions by their names, if the checksum of the snapshot has them. Delta itself asks
-   * Spark for them, with three jobs after each commit.
-   */
-  def of(snapshot: Snapshot): Option[Map[String, Long]] = snapshot.checksumOpt
-    .flatMap(_.setTransactions)
-    .map(_.map(found => found.appId -> found.version).toMap)
-}
-
 /**
  * A transaction that asks Spark for the transactions of applications only if the checksum lacks them, and leaves
  * checkpoints to [[DeltaTarget.checkpoint]].
@@ -419,7 +415,7 @@ private class KnownTransactions(
     snapshot: Snapshot
 ) extends OptimisticTransaction(log, catalogTable, snapshot) {
 
-  private val known = DeltaTransactions.of(snapshot)
+  private val known = DeltaDirect.transactions(snapshot)
 
   /**
    * A checkpoint takes seconds, so another thread writes it while commits go on. If no checkpoint gets written, for

@@ -132,8 +132,6 @@ object DeltaLinkage {
     "DeltaLayout",
     "DeltaLayout$",
     "DeltaPartition$",
-    "DeltaTransactions",
-    "DeltaTransactions$",
     "DeltaVersion",
     "DirectTransaction",
     "KnownTransactions"

@@ -524,7 +524,7 @@ object DeltaTarget {
   private val OptimizeWrite = "spark.databricks.delta.optimizeWrite.enabled"
 
   private def transactions(snapshot: Snapshot): Map[String, Long] =
-    DeltaTransactions.of(snapshot).getOrElse(snapshot.transactions)
+    DeltaDirect.transactions(snapshot).getOrElse(snapshot.transactions)
 
   private def comment(name: MarkName, lsn: Long) = s"$name $lsn"
 }
