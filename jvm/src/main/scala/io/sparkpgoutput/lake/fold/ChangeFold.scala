@@ -73,9 +73,10 @@ object ChangeFold {
    * @param all the changes of a table. The changes of each key are together and in order
    */
   def of(format: FoldFormat, all: Iterator[ChangeView]): Iterator[InternalRow] = {
+    // If no rows are kept, the changes before the last TRUNCATE do not count.
     val changes =
       if (format.keepsRows) all
-      else format.truncated.fold(all)(position => all.filter(_.isAfter(position)))
+      else format.truncations.lastOption.fold(all)(last => all.filter(_.isAfter(last.at)))
     val writer = new FoldedRowWriter(format, schema(format))
     if (format.isHistory) new HistoryRows(format, writer, all)
     else if (format.key.isEmpty && !format.isFull) new InsertFold(format, writer, changes)
@@ -105,11 +106,6 @@ trait KeyFold {
 
   /** Ends the key. Returns its next row. It is called until it returns null. */
   def finish(): UnsafeRow
-}
-
-private object KeyFold {
-  final val Twice =
-    "its changes contradict each other: a row is inserted twice, or a row is changed that is deleted"
 }
 
 /**
@@ -225,7 +221,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       exists = wasThere
     }
     follow(change.lsn)
-    if (format.isStrict && begins == exists) throw format.differs(KeyFold.Twice)
+    if (format.isStrict && begins == exists) throw format.contradiction
     change.kind match {
       case RowEffect.Delete   => end(change)
       case RowEffect.MovedOut => leave(change)
@@ -435,14 +431,14 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     val found = reader.indexOf(rows.toSeq.map(_.image), old)
     if (found >= 0) rows.remove(found)
     else {
-      if ((gone != null || isEmptied) && format.isStrict) throw format.differs(KeyFold.Twice)
+      if ((gone != null || isEmptied) && format.isStrict) throw format.contradiction
       if (!isEmptied) gone = old
       new NewRow(old, isUpdated = true, lsn = 0, existed = !isEmptied)
     }
   }
 
   override def finish(): UnsafeRow = {
-    if (rows.length > 1 && format.isStrict) throw format.differs(KeyFold.Twice)
+    if (rows.length > 1 && format.isStrict) throw format.contradiction
     if (
       format.splitsReplaced && gone != null && rows.lastOption.exists(!_.isUpdated) && !isReplaced
     ) {

@@ -13,7 +13,7 @@ import io.sparkpgoutput.lake.catalog.{
   TableError,
   TableMode
 }
-import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics, Truncation}
+import io.sparkpgoutput.lake.route.{CutDefinition, TableStatistics, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -61,9 +61,6 @@ final case class FoldFormat(
   /** Whether rows that the server does not have any more stay in the target. */
   def keepsRows: Boolean = marks || hasVersions
 
-  /** The last TRUNCATE. If no rows are kept, the changes before it do not count. */
-  def truncated: Option[MessagePosition] = truncations.lastOption.map(_.at)
-
   /** The ordinals of the time and the LSN of a deletion. */
   def deletedAt: Int = schema.length - 2
   def deletedLsn: Int = schema.length - 1
@@ -86,8 +83,12 @@ final case class FoldFormat(
       "sql" -> QuotedName(name)
     )
 
-  def differs(problem: String): LakeException =
-    new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> name, "problem" -> problem)
+  def contradiction: LakeException = new LakeException(
+    "PGOUTPUT_TARGET_DIFFERS",
+    "table" -> name,
+    "problem" ->
+      "its changes contradict each other: a row is inserted twice, or a row is changed that is deleted"
+  )
 }
 
 /** The ordinals of the columns of [[TableMode.Versions]]. */

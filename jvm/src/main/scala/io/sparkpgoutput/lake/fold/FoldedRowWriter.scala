@@ -343,7 +343,6 @@ final class HistoryRows(
     changes: Iterator[ChangeView]
 ) extends Iterator[InternalRow] {
   import ChangeSchema._
-  import HistoryRows._
 
   private val keys = format.definitions.map(definition =>
     NameArray.of(definition.relation.columns.filter(_.isKey).map(_.name))
@@ -374,6 +373,8 @@ final class HistoryRows(
       }
     }
 
+  private def name(field: Int) = schema(field).name
+
   private def sent =
     new Image(change.bytes, change.messageFrom, change.definition, isOld = false, isWhole = false)
 
@@ -399,8 +400,4 @@ final class HistoryRows(
     writer.bytes(name(MISSING), names.names)
     writer.row
   }
-}
-
-private object HistoryRows {
-  private def name(field: Int): String = ChangeSchema.schema(field).name
 }

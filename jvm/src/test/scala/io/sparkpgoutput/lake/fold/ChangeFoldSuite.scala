@@ -45,7 +45,7 @@ class ChangeFoldSuite extends AnyFunSuite {
     private def lives(row: IndexedSeq[Any]) = !server.marks || row.last == null
 
     def write(format: FoldFormat, folded: Seq[InternalRow]): Unit = {
-      val before = if (format.truncated.isDefined && !format.marks) Vector.empty else rows
+      val before = if (format.truncations.nonEmpty && !format.marks) Vector.empty else rows
       if (format.key.nonEmpty) merge(before, format, folded)
       else if (format.isFull) count(before, folded)
       else rows = before ++ folded.map(values)
