@@ -305,7 +305,10 @@ final class DeltaTarget(
       // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
       val reason = keepsFiles(found)
-      if (isDue && reason.isEmpty) expire(table, found, since, versions, now)
+      if (isDue && reason.isEmpty) {
+        val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
+        expire(table, found, Duration.between(retained(since, oldest), now))
+      }
       reason
     }
 
@@ -325,16 +328,9 @@ final class DeltaTarget(
     reason
   }
 
-  private def expire(
-      table: String,
-      found: Snapshot,
-      since: Instant,
-      versions: Int,
-      now: Instant
-  ): Unit = {
-    val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
+  private def expire(table: String, found: Snapshot, wanted: Duration): Unit = {
     val log = Duration.ofMillis(found.deltaLog.deltaRetentionMillis(found.metadata))
-    val kept = Seq(Duration.between(retained(since, oldest), now), log.minus(LogMargin)).min
+    val kept = Seq(wanted, log.minus(LogMargin)).min
     DeltaHistory.repairVacuum(found.deltaLog)
     vacuum(table, "LITE", kept)
     val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
