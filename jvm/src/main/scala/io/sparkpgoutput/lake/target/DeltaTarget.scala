@@ -431,13 +431,8 @@ final class DeltaTarget(
   /** Searches the history for a RESTORE, from the newest commit back to our last one. */
   private def checkHistory(table: String, snapshot: Snapshot, ours: String): Unit =
     DeltaHistory.commits(snapshot).takeWhile(!_.userMetadata.contains(ours))
-      .find(_.operation == "RESTORE").foreach(_ =>
-        throw new LakeException(
-          "PGOUTPUT_MARK_LOST.OLDER_ROWS",
-          "table" -> sqlName(table),
-          "reason" -> "a RESTORE"
-        )
-      )
+      .find(_.operation == "RESTORE")
+      .foreach(_ => throw TargetError.olderRows(sqlName(table), "a RESTORE"))
 
   private def snapshot(table: String): Snapshot = open(table).snapshot
 
@@ -451,12 +446,7 @@ final class DeltaTarget(
     val (log, catalogTable) = place match {
       case catalog: CatalogPlace => catalog.load(table) match {
           case loaded: DeltaTableV2 => (loaded.deltaLog, loaded.catalogTable)
-          case _ =>
-            throw new LakeException(
-              "PGOUTPUT_TARGET_FORMAT.OTHER_FORMAT",
-              "table" -> sqlName(table),
-              "format" -> "Delta"
-            )
+          case _                    => throw otherFormat(table)
         }
       case folder: FolderPlace => (DeltaLog.forTable(session, folder.path(table)), None)
     }

@@ -275,12 +275,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   private def load(table: String): Table = place.load(table) match {
     case loaded: SparkTable => loaded.table
-    case _ =>
-      throw new LakeException(
-        "PGOUTPUT_TARGET_FORMAT.OTHER_FORMAT",
-        "table" -> sqlName(table),
-        "format" -> "Iceberg"
-      )
+    case _                  => throw otherFormat(table)
   }
 
   /** Returns what reads and writes the table's metadata, after it has read them. */
@@ -383,13 +378,8 @@ object IcebergMark {
       case (Some(mark), Some(found)) if found.snapshotId == mark.id => Some(mark.lsn)
       case (Some(mark), None) if isExpired(metadata, mark)          => Some(mark.lsn)
       case _ =>
-        ancestors(metadata).flatMap(marked(_, name)).nextOption().orElse(
-          throw new LakeException(
-            "PGOUTPUT_MARK_LOST.OLDER_ROWS",
-            "table" -> table,
-            "reason" -> "a rollback"
-          )
-        )
+        ancestors(metadata).flatMap(marked(_, name)).nextOption()
+          .orElse(throw TargetError.olderRows(table, "a rollback"))
     }
   }
 

@@ -33,6 +33,12 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
 
   final override def nameProblem(name: String): Option[String] = place.nameProblem(name)
 
+  final protected def otherFormat(table: String): LakeException = new LakeException(
+    "PGOUTPUT_TARGET_FORMAT.OTHER_FORMAT",
+    "table" -> sqlName(table),
+    "format" -> tableFormat
+  )
+
   final def columns(table: String): Seq[String] = read(session, table).schema.fieldNames.toSeq
 
   final def readVersion(session: SparkSession, table: String, version: String): DataFrame =
@@ -193,11 +199,6 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     }
   }
 
-  /** Returns whether a newer copy has replaced the one that a mark belongs to. */
-  private def isCopiedAgain(commit: MarkedCommit) =
-    generation(commit.table, commit.name.job, commit.name.oid)
-      .exists(_ > commit.name.generation)
-
   /** The rows of a new copy, with a NULL for each of the other columns of the target. */
   final protected def withOthers(table: String, rows: DataFrame): DataFrame = {
     refresh(table)
@@ -224,12 +225,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       problem: Exception
   ): Exception = {
     val table = sqlName(commit.table)
+    def newest = generation(commit.table, commit.name.job, commit.name.oid)
     def beside(error: LakeException) = {
       error.addSuppressed(problem)
       error
     }
     if (found != commit.expected) beside(TargetError.otherMark(table, commit.expected, found))
-    else if (isCopiedAgain(commit))
+    else if (newest.exists(_ > commit.name.generation))
       beside(new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table))
     else {
       val causes = ErrorCauses.of(problem).toSeq

@@ -279,6 +279,10 @@ object TargetError {
     )
   }
 
+  /** @param reason what has brought older rows back */
+  def olderRows(table: String, reason: String): LakeException =
+    new LakeException("PGOUTPUT_MARK_LOST.OLDER_ROWS", "table" -> table, "reason" -> reason)
+
   /**
    * Something else than another job wrote the table during a commit, for example a compaction. Nothing of
    * the commit is in the table, and it can be tried again.
