@@ -187,14 +187,19 @@ final class CutApply(
       packer.flush()
       router.statistics.fold(CutResult.nothing) { statistics =>
         val look = target.look(table.target)
-        val others = otherColumns(look.schema, table)
+        // The columns that only the target has: those of users, and those that the server has dropped.
+        val ours = table.targetSchema.fieldNames.map(_.toLowerCase(Locale.ROOT)).toSet
+        val others = look.schema.filterNot(field => ours(field.name.toLowerCase(Locale.ROOT)))
+        // A history still has the columns that the server has dropped. Earlier changes have their values.
+        val dropped = formerNames.values.toSet
+        val kept = others.filter(field => table.isHistory && dropped(field.name))
         val format = FoldFormat.of(
           table,
           formerNames,
           statistics,
           options,
           !repairs,
-          droppedColumns(others, table, formerNames),
+          kept.map(field => StructField(field.name, field.dataType)),
           // If deleted rows are marked, a row that is inserted again keeps the values of users' columns.
           splitsReplaced =
             !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
@@ -221,32 +226,8 @@ final class CutApply(
       batch.statistics.changes,
       repaired,
       batch.statistics.lastCommit,
-      committed = true,
       byMerge
     )
-  }
-
-  /** The columns that only the target has: those of users, and those that the server has dropped. */
-  private def otherColumns(current: StructType, table: MirroredTable): Seq[StructField] = {
-    val ours = table.targetSchema.fieldNames.map(_.toLowerCase(Locale.ROOT)).toSet
-    current.filterNot(field => ours(field.name.toLowerCase(Locale.ROOT)))
-  }
-
-  /**
-   * The columns that the server has dropped, and that a history still has. Earlier changes have their
-   * values.
-   */
-  private def droppedColumns(
-      others: Seq[StructField],
-      table: MirroredTable,
-      formerNames: Map[String, String]
-  ): Seq[StructField] = {
-    val dropped = formerNames.values.toSet
-    if (table.isHistory)
-      others.filter(field => dropped(field.name)).map(field =>
-        StructField(field.name, field.dataType)
-      )
-    else Nil
   }
 }
 
@@ -292,19 +273,21 @@ object CutApply {
  * @param repaired the number of rows of the target that the changes did not fit
  * @param lastCommit
  *   the time of the last commit at the server with a change of the table, in microseconds since 1970
- * @param committed false if the table had all changes, so nothing was committed
  * @param byMerge why a cut that could have been written directly was written by a MERGE
  */
 final case class CutResult(
     changes: Long,
     repaired: Long,
     lastCommit: Long,
-    committed: Boolean,
     byMerge: Option[String] = None
-)
+) {
+
+  /** False if the table had all changes, so nothing was committed. */
+  def committed: Boolean = changes > 0
+}
 
 object CutResult {
-  val nothing: CutResult = CutResult(0, 0, 0, committed = false)
+  val nothing: CutResult = CutResult(0, 0, 0)
 
   /** The result of one cut that was committed to several tables. */
   def of(results: Seq[CutResult]): CutResult = results.reduce((one, other) =>
@@ -312,7 +295,6 @@ object CutResult {
       math.max(one.changes, other.changes),
       one.repaired + other.repaired,
       math.max(one.lastCommit, other.lastCommit),
-      one.committed || other.committed,
       one.byMerge.orElse(other.byMerge)
     )
   )
