@@ -4,8 +4,9 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, RowEffect, Truncation}
 
 /**
@@ -57,11 +58,13 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
 object ChangeFold {
 
   /** The columns of the rows of a table. */
-  def schema(format: FoldFormat): StructType =
-    if (format.isHistory) FoldedColumns.history(format.schema)
+  def schema(format: FoldFormat): StructType = {
+    val columns = FoldedColumns.columns(format.schema)
+    if (format.isHistory) StructType(columns ++ TableMode.History.fields)
     else if (format.key.nonEmpty) FoldedColumns.keyed(format.schema, format.unsent)
-    else if (format.isFull) FoldedColumns.counted(format.schema)
-    else FoldedColumns.inserted(format.schema)
+    else if (format.isFull) StructType(columns :+ StructField(FoldedColumns.Count, LongType))
+    else StructType(columns)
+  }
 
   /** The rows of the changes in arrays of [[ChangeChunk]]. */
   def rows(format: FoldFormat, chunks: Iterator[Array[Byte]]): Iterator[InternalRow] =

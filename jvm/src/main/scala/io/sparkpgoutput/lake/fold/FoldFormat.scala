@@ -325,28 +325,16 @@ object FoldedColumns {
   /** The flag of a column: whether no change has sent its value since the row got this key. */
   def unsent(ordinal: Int): String = s"u$ordinal"
 
-  private def columns(target: StructType): Seq[StructField] = target.zipWithIndex.map {
+  def columns(target: StructType): Seq[StructField] = target.zipWithIndex.map {
     case (field, ordinal) => StructField(column(ordinal), field.dataType)
   }
-
-  private def longs(names: Seq[String]) = names.map(StructField(_, LongType))
 
   /** The rows of a table with a key: the columns, the operation, what was not sent, positions. */
   def keyed(target: StructType, unsentColumns: Seq[Int]): StructType = StructType(
     (columns(target) :+ StructField(Op, StringType)) ++
       unsentColumns.map(ordinal => StructField(unsent(ordinal), BooleanType)) ++
-      longs(Born ++ Left)
+      (Born ++ Left).map(StructField(_, LongType))
   )
-
-  /** The rows of a table whose rows are identified by all of their values. */
-  def counted(target: StructType): StructType = StructType(columns(target) ++ longs(Seq(Count)))
-
-  /** The rows of a table that only gets new ones. */
-  def inserted(target: StructType): StructType = StructType(columns(target))
-
-  /** The changes of a table, each with the columns of a history. */
-  def history(target: StructType): StructType =
-    StructType(columns(target) ++ TableMode.History.fields)
 }
 
 /** The operation that changes a row of the target. */
