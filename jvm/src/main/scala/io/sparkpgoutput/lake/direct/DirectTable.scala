@@ -128,10 +128,6 @@ final case class TableFiles(
     lastRewrite: Option[Instant] = None
 ) {
 
-  /** Returns the numbers after another commit. */
-  def committed(files: Long, deletedRows: Long): TableFiles =
-    copy(files = files, deletedRows = deletedRows)
-
   /** Returns the numbers after a rewrite of some files. */
   def rewritten(some: Seq[DirectFile]): TableFiles =
     copy(rewrittenBytes = rewrittenBytes + some.map(_.bytes).sum, lastRewrite = Some(Instant.now))

@@ -216,7 +216,7 @@ final private[direct] case class WantedKeys(
 )
 
 /** The keys of the data files of a table. One lookup at a time uses them, and one thread keeps more of them beside it. */
-final class TableKeys private[direct] (cache: KeyCache) {
+final class TableKeys private[direct] (private[direct] val cache: KeyCache) {
   private val files = new ConcurrentHashMap[String, KeptKeys]
   private var columns = Seq.empty[String]
 
@@ -254,9 +254,6 @@ final class TableKeys private[direct] (cache: KeyCache) {
     try work(takes)
     finally if (takes) cache.unreserve(numbers)
   }
-
-  private[direct] def room: Long = cache.room
-  private[direct] def hasRoom(numbers: Long): Boolean = cache.hasRoom(numbers)
 
   /** The numbers that are kept. */
   private[direct] def numbers: Long = files.values.asScala.map(_.keys.limit().toLong).sum

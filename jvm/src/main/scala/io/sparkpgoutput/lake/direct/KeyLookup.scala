@@ -281,7 +281,7 @@ object KeyLookup {
     val (ordinals, end) = places.toIndexedSeq.splitAt(wanted.columns.length)
     val width = new KeyNumbers(wanted.columns).width + end.length // at most
     val files = table.files.filter(file => wanted.files(file.path) && keys.of(file).isEmpty)
-    var room = keys.room
+    var room = keys.cache.room
     val (chosen, left) = files.partition { file =>
       val takes = file.rows * width <= room
       if (takes) room -= file.rows * width
@@ -289,7 +289,7 @@ object KeyLookup {
     }
     if (!places.contains(-1) && left.map(_.rows).sum <= wanted.most) {
       val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
-      chosen.withFilter(file => keys.hasRoom(file.rows * width))
+      chosen.withFilter(file => keys.cache.hasRoom(file.rows * width))
         .foreach(none.scan(
           table,
           _,

@@ -335,7 +335,7 @@ final class NewestImages(format: FoldFormat) {
  * ordinals: twice the position of the message in its transaction, and one more after a preimage.
  *
  * @param changes the changes of a table that keeps its history
- * @param writer writes the columns of [[FoldedColumns.history]]
+ * @param writer writes the columns of [[ChangeFold.schema]]
  */
 final class HistoryRows(
     format: FoldFormat,

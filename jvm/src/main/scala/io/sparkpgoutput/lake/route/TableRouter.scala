@@ -281,8 +281,8 @@ final private class DefinedTable(
   var partialInsert: Option[Long] = None
 
   def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
-    Arrays.equals(message, otherMessage) && types.length == otherTypes.length &&
-      types.zip(otherTypes).forall { case (one, other) => Arrays.equals(one, other) }
+    Arrays.equals(message, otherMessage) &&
+      types.corresponds(otherTypes)((one, other) => Arrays.equals(one, other))
 
   def report: CutDefinition =
     CutDefinition(relation, types, changes, updates, unsent.toIndexedSeq, partialInsert, missingKey)

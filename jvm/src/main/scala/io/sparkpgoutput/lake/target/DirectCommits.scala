@@ -17,7 +17,8 @@ abstract private[target] class DirectCommits[V](keys: TableKeys) {
   def tableFiles: Option[TableFiles] = counted
 
   protected def count(files: Long, deletedRows: Long): Unit =
-    counted = Some(counted.getOrElse(TableFiles.none).committed(files, deletedRows))
+    counted =
+      Some(counted.getOrElse(TableFiles.none).copy(files = files, deletedRows = deletedRows))
 
   protected def countRewritten(rewrite: Rewrite): Unit =
     counted = counted.map(_.rewritten(rewrite.files))

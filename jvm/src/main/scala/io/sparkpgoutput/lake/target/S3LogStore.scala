@@ -6,6 +6,7 @@ import java.util.{Arrays, Iterator => JavaIterator, UUID}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
@@ -47,11 +48,8 @@ final class S3LogStore(configuration: Configuration)
         // The condition is not fulfilled, or the answer is not known.
         case problem: IOException if files.exists(path) =>
           // The connector sends a PUT again whose answer is lost. No two commits are equal: each has an ID.
-          if (!Arrays.equals(contentOf(files, path), content)) {
-            val error = new java.nio.file.FileAlreadyExistsException(path.toString)
-            error.initCause(problem)
-            throw error
-          }
+          if (!Arrays.equals(Using.resource(files.open(path))(_.readAllBytes), content))
+            throw new java.nio.file.FileAlreadyExistsException(path.toString).initCause(problem)
       }
   }
 }
@@ -62,12 +60,6 @@ private object S3LogStore {
   def created(files: FileSystem, path: Path): FSDataOutputStream =
     files.createFile(path).recursive().overwrite(false)
       .opt("fs.option.create.conditional.overwrite", true).build()
-
-  private def contentOf(files: FileSystem, path: Path): Array[Byte] = {
-    val in = files.open(path)
-    try in.readAllBytes()
-    finally in.close()
-  }
 }
 
 /** Lets Delta commit atomically to tables in S3, or refuses the target. */

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.target
 
+import scala.util.matching.Regex
+
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.{TableName, TablePattern}
@@ -118,21 +120,17 @@ object TargetNames {
   }
 
   private def name(table: TableName, template: Option[String], names: Map[String, String]) =
-    names.collectFirst { case (key, name) if isOf(key, table) => name }.getOrElse(
-      template.getOrElse(
-        if (table.namespace == PublicNamespace) "{table}" else "{schema}_{table}"
-      ) match {
-        // Both are replaced in one step, because a name can have braces too.
-        case pattern =>
-          """\{(schema|table)\}""".r.replaceAllIn(
-            pattern,
-            found =>
-              scala.util.matching.Regex.quoteReplacement(
-                if (found.group(1) == "schema") table.namespace else table.name
-              )
+    names.collectFirst { case (key, name) if isOf(key, table) => name }.getOrElse {
+      def usual = if (table.namespace == PublicNamespace) "{table}" else "{schema}_{table}"
+      // Both are replaced in one step, because a name can have braces too.
+      """\{(schema|table)\}""".r.replaceAllIn(
+        template.getOrElse(usual),
+        found =>
+          Regex.quoteReplacement(
+            if (found.group(1) == "schema") table.namespace else table.name
           )
-      }
-    )
+      )
+    }
 
   /** Returns whether a user means a table: `schema.table`, or `table` for a table of public. */
   def isOf(key: String, table: TableName): Boolean = TablePattern.isOf(key, table)
