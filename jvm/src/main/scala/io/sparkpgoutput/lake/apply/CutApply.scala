@@ -316,9 +316,6 @@ final class TableBatch(
 ) {
   lazy val session: SparkSession = own
 
-  /** The rows of the target before the cut. */
-  private lazy val current: DataFrame = target.read(session, table.target)
-
   private val checkpoints = mutable.ArrayBuffer.empty[DataFrame]
 
   /** Returns the write for changes in arrays of [[ChangeChunk]]. */
@@ -350,8 +347,10 @@ final class TableBatch(
     }
 
   /** The rows of the target before the cut. None if a TRUNCATE of the cut removes them. */
-  def base: Option[DataFrame] =
-    Option.when(format.keepsRows || statistics.truncated.isEmpty)(current)
+  lazy val base: Option[DataFrame] =
+    Option.when(format.keepsRows || statistics.truncated.isEmpty)(
+      target.read(session, table.target)
+    )
 
   /** @throws io.sparkpgoutput.errors.PgOutputException if somebody has added a column since the fold's format was made */
   def checkColumns(target: StructType): Unit = {

@@ -136,7 +136,10 @@ final class ChangeFold(
   private var found: UnsafeRow = _
 
   override def hasNext: Boolean = {
-    while (found == null && (waiting != null || bytes != null || changes.hasNext)) advance()
+    while (found == null && (waiting != null || bytes != null || changes.hasNext)) {
+      found = fold.more()
+      if (found == null) follow()
+    }
     found != null
   }
 
@@ -145,11 +148,6 @@ final class ChangeFold(
     val row = found
     found = null
     row
-  }
-
-  private def advance(): Unit = {
-    found = fold.more()
-    if (found == null) follow()
   }
 
   private def follow(): Unit = {

@@ -146,9 +146,6 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     }
   }
 
-  def op(value: String): Unit =
-    bytes(FoldedColumns.Op, value.getBytes(StandardCharsets.US_ASCII))
-
   /** Writes a string, binary or array, as a row has it. */
   def bytes(name: String, value: Array[Byte]): Unit = {
     val column = out(rowType.fieldIndex(name))
@@ -180,7 +177,7 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
       left: MessagePosition
   ): Boolean = {
     val isUnsent = fill(areUnsent)
-    this.op(op)
+    bytes(FoldedColumns.Op, op.getBytes(StandardCharsets.US_ASCII))
     position(FoldedColumns.Born, if (isUnsent) born else null)
     position(FoldedColumns.Left, left)
     isUnsent

@@ -50,7 +50,6 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
   private var second = 0
   private var isWhole = false
 
-  def isKept: Boolean = table.isKept
   def isDefined: Boolean = current != null
   def hasNext: Boolean = first != 0
 
@@ -63,7 +62,7 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
   def truncate(at: MessagePosition, time: Long): Unit = {
     truncations :+= Truncation(at, time)
     lastCommit = time
-    if (isKept) {
+    if (table.isKept) {
       message = TruncateMessage.of(table.oid)
       first = RowEffect.Truncate
     }
@@ -82,7 +81,7 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
     first = 0
     second = 0
     isWhole = true
-    if (isKept) keep(position) else route(position, lsn)
+    if (table.isKept) keep(position) else route(position, lsn)
   }
 
   /** Takes the change as it is. */
@@ -205,7 +204,7 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
 
   /** The number by which changes are partitioned. All changes of a row have the same number. */
   private def hash(key: KeyBytes): Long =
-    if (isKept) { written += 1; written / InOrder }
+    if (table.isKept) { written += 1; written / InOrder }
     else if (current.hasKey) key.hash
     else {
       // Without a replica identity, there are only inserts, which can be on any executor.

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.iceberg.encryption.PlaintextEncryptionManager
 import org.apache.iceberg.exceptions.{CommitFailedException, ValidationException}
@@ -368,9 +369,9 @@ final private[target] class IcebergDirect(keys: TableKeys)
   /** Returns the position delete files of a version, also those whose data files are gone. */
   private def deleteFiles(metadata: TableMetadata, table: BaseTable): Seq[DeleteFile] =
     deleteManifests(metadata, table).flatMap { manifest =>
-      val reader = ManifestFiles.readDeleteManifest(manifest, table.io, metadata.specsById)
-      try reader.asScala.filter(_.content == FileContent.POSITION_DELETES).map(_.copy()).toList
-      finally reader.close()
+      Using.resource(ManifestFiles.readDeleteManifest(manifest, table.io, metadata.specsById))(
+        _.asScala.filter(_.content == FileContent.POSITION_DELETES).map(_.copy()).toList
+      )
     }
 }
 

@@ -66,14 +66,14 @@ private object IcebergFiles {
     val loader = new KeptDeletes(table.io)
     val files = mutable.Map.empty[String, IcebergFile]
     snapshot.foreach { id =>
-      val tasks = table.newScan().useSnapshot(id).includeColumnStats().planFiles()
-      try tasks.forEach { task =>
+      Using.resource(table.newScan().useSnapshot(id).includeColumnStats().planFiles()) {
+        _.forEach { task =>
           problem(task).foreach(reason => throw new NotDirect(reason))
           val file = IcebergFile.of(task.file, table, loader.of(task))
           files(file.path) = file
           if (files.size > Most) throw new NotDirect(tooMany)
         }
-      finally tasks.close()
+      }
     }
     IcebergFiles(snapshot, files.toMap)
   }
