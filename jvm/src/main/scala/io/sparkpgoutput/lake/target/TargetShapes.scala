@@ -38,14 +38,11 @@ object TargetShapes {
       "problem" -> problem
     )
     def typeOf(option: String, entry: String, column: String): DataType =
-      schema.find(_.name == column).fold(
-        fail(
-          option,
-          entry,
-          s"the table has no column '$column' in the target. Its columns are " +
-            s"${schema.fieldNames.mkString(", ")}"
-        )
-      )(_.dataType)
+      schema.find(_.name == column).map(_.dataType).getOrElse {
+        val known = schema.fieldNames.mkString(", ")
+        val problem = s"the table has no column '$column' in the target. Its columns are $known"
+        fail(option, entry, problem)
+      }
     val isDelta = format == LakeFormat.Delta.name
     shape.partition.foreach { field =>
       val dataType = typeOf("partition", field.sql, field.column)
@@ -112,6 +109,7 @@ object TargetShapes {
   /** @see Iceberg's specification, "Partition Transforms" */
   private def icebergProblem(field: PartitionField, dataType: DataType): Option[String] = {
     def isTimestamp = dataType == TimestampType || dataType == TimestampNTZType
+    def isTime = isTimestamp || dataType == DateType
     def isInteger = Set[DataType](ByteType, ShortType, IntegerType, LongType)(dataType)
     def isText = dataType == StringType || dataType == BinaryType
     def isDecimal = dataType.isInstanceOf[DecimalType]
@@ -124,15 +122,12 @@ object TargetShapes {
         )
       else fits(takes)
     field.transform match {
-      case "bucket" =>
-        numbered(isInteger || isDecimal || isText || isTimestamp || dataType == DateType)
+      case "bucket"                    => numbered(isInteger || isDecimal || isText || isTime)
       case "truncate"                  => numbered(isInteger || isDecimal || isText)
-      case "years" | "months" | "days" => fits(isTimestamp || dataType == DateType)
+      case "years" | "months" | "days" => fits(isTime)
       case "hours"                     => fits(isTimestamp)
       case PartitionField.Identity =>
-        fits(
-          isInteger || isDecimal || isText || isTimestamp || dataType == DateType || dataType == BooleanType
-        )
+        fits(isInteger || isDecimal || isText || isTime || dataType == BooleanType)
       case other => Some(
           s"Iceberg has no function $other. It has years, months, days, hours, bucket and truncate"
         )
