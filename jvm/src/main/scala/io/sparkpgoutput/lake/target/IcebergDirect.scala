@@ -80,7 +80,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       .validateNoConflictingDataFiles()
       .validateNoConflictingDeleteFiles()
       .validateDeletedFiles()
-    val left = writer.orRemoved(write(delta, writer, metadata, files, found))
+    val left = writer.orRemoved(write(delta, writer, files, found))
     // If the mark is refused, the files stay, because it can be the mark of this commit, whose answer was lost.
     try orConflict(writer)(delta.commit())
     catch {
@@ -274,7 +274,6 @@ final private[target] class IcebergDirect(keys: TableKeys)
   private def write(
       delta: RowDelta,
       writer: IcebergWriter,
-      metadata: TableMetadata,
       files: IcebergFiles,
       change: DirectChange
   ): Map[String, IcebergFile] = {
@@ -285,14 +284,14 @@ final private[target] class IcebergDirect(keys: TableKeys)
     val (emptied, touched) = deletions.partition(_.isEmptied)
     emptied.foreach(deletion => delta.removeRows(deletion.file.file))
     val others = files.files -- emptied.map(_.file.path)
-    val hasVectors = metadata.formatVersion > 2
+    val hasVectors = writer.metadata.formatVersion > 2
     // A vector has all deletions of its data file.
     val unused =
       if (hasVectors) deletions.flatMap(_.file.deletes.filter(ContentFileUtil.isFileScoped))
       else needless(emptied.map(_.file), others.values)
     val many =
       if (hasVectors) Nil
-      else manyDeleteFiles(metadata, writer.table, deletions.map(_.file), files.files.values)
+      else manyDeleteFiles(writer, deletions.map(_.file), files.files.values)
     (unused ++ many).foreach(delta.removeDeletes)
     val changed =
       if (hasVectors) writer.vectors(touched)(delta.addDeletes(_))
@@ -332,11 +331,11 @@ final private[target] class IcebergDirect(keys: TableKeys)
    * @param all the data files of the table
    */
   private def manyDeleteFiles(
-      metadata: TableMetadata,
-      table: BaseTable,
+      writer: IcebergWriter,
       deleted: Seq[IcebergFile],
       all: Iterable[IcebergFile]
   ): Seq[DeleteFile] = {
+    import writer.{metadata, table}
     def count = deleteManifests(metadata, table)
       .map(found => found.addedFilesCount.toLong + found.existingFilesCount.toLong).sum
     val changed = deleted.map(_.partition).toSet

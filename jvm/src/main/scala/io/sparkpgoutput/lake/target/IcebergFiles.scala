@@ -332,7 +332,7 @@ private object IcebergVersion {
  */
 final private class IcebergWriter(
     val table: BaseTable,
-    metadata: TableMetadata,
+    val metadata: TableMetadata,
     val schema: Schema
 ) {
   private val made = new ConcurrentLinkedQueue[String]
