@@ -86,8 +86,7 @@ private object S3Commits {
           checked.clear()
           context = session.sparkContext
         }
-        val isNew = !checked(bucket)
-        val isChanged = isNew && choose(session, folder)
+        val isChanged = !checked(bucket) && choose(session, folder)
         checked += bucket
         isChanged
       }
