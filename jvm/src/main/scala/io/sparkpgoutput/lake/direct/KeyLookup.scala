@@ -289,14 +289,9 @@ object KeyLookup {
     }
     if (!places.contains(-1) && left.map(_.rows).sum <= wanted.most) {
       val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
+      val found = new AtomicReferenceArray[RowPlace](0)
       chosen.withFilter(file => keys.cache.hasRoom(file.rows * width))
-        .foreach(none.scan(
-          table,
-          _,
-          ordinals,
-          end.headOption,
-          new AtomicReferenceArray[RowPlace](0)
-        ))
+        .foreach(none.scan(table, _, ordinals, end.headOption, found))
     }
   }
 
