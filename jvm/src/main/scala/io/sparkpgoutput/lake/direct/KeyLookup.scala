@@ -430,10 +430,8 @@ object KeyColumn {
   private object BinaryColumn extends KeyColumn {
     override def bytes(row: SpecializedGetters, at: Int): Array[Byte] = row.getBinary(at)
 
-    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
-      val bytes = row.getBinary(at)
-      XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, seed)
-    }
+    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long =
+      hashed(row.getBinary(at), seed)
 
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
         : Boolean = Arrays.equals(row.getBinary(at), other.getBinary(otherAt))
@@ -450,10 +448,7 @@ object KeyColumn {
     override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
       val found = value(row, at)
       if (decimal.precision <= Decimal.MAX_LONG_DIGITS) XXH64.hashLong(found.toUnscaledLong, seed)
-      else {
-        val unscaled = bytes(row, at)
-        XXH64.hashUnsafeBytes(unscaled, Platform.BYTE_ARRAY_OFFSET.toLong, unscaled.length, seed)
-      }
+      else hashed(bytes(row, at), seed)
     }
 
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
@@ -462,6 +457,9 @@ object KeyColumn {
     override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
       between(rows.map(value(_, at)))(_.asInstanceOf[Decimal])
   }
+
+  private def hashed(bytes: Array[Byte], seed: Long) =
+    XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, seed)
 
   private def between[T: Ordering](
       values: IndexedSeq[T]
