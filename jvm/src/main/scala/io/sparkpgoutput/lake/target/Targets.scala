@@ -245,14 +245,14 @@ final class CatalogPlace(session: SparkSession, val catalogName: String, namespa
         .filter(table => TablePlace.mayExist(catalog.tableExists(table))).map(_.name).toSeq
 
   def make(): Unit =
-    if (lacksNamespace) session.sql(
-      s"CREATE NAMESPACE IF NOT EXISTS ${TablePlace.quoted(catalogName +: namespace: _*)}"
-    )
+    if (lacksNamespace) session.sql(s"CREATE NAMESPACE IF NOT EXISTS $quoted")
 
   /** The warehouse can be a file system that is not mounted. */
-  def absence: Option[String] = Option.when(lacksNamespace)(
-    TablePlace.absent(s"namespace ${TablePlace.quoted(catalogName +: namespace: _*)}")
-  )
+  def absence: Option[String] =
+    Option.when(lacksNamespace)(TablePlace.absent(s"namespace $quoted"))
+
+  /** The name of the namespace in SQL. */
+  private def quoted = TablePlace.quoted(catalogName +: namespace: _*)
 
   /** The folder of the namespace or, while the namespace is missing, the warehouse of Spark's own catalog. */
   def location: Option[Path] = (catalog match {
