@@ -59,7 +59,7 @@ object ChangeFold {
 
   /** The columns of the rows of a table. */
   def schema(format: FoldFormat): StructType = {
-    val columns = FoldedColumns.columns(format.schema)
+    def columns = FoldedColumns.columns(format.schema)
     if (format.isHistory) StructType(columns ++ TableMode.History.fields)
     else if (format.key.nonEmpty) FoldedColumns.keyed(format.schema, format.unsent)
     else if (format.isFull) StructType(columns :+ StructField(FoldedColumns.Count, LongType))

@@ -20,6 +20,7 @@ import org.apache.iceberg.{
   RewriteFiles,
   RowDelta,
   Schema,
+  Snapshot,
   TableMetadata,
   TableOperations
 }
@@ -69,13 +70,12 @@ final private[target] class IcebergDirect(keys: TableKeys)
     val operations = table.operations
     val metadata = operations.current
     problem(operations).foreach(reason => throw new NotDirect(reason))
-    val parent = snapshotOf(table)
-    val files = filesOf(table)
+    val files = filesOf(table, metadata)
     known = None // until the commit is there
     val found = change(new IcebergVersion(table, metadata.schema, files, keys))
     val writer = new IcebergWriter(table, metadata, metadata.schema)
     val delta = table.newRowDelta().set(mark._1, mark._2)
-    parent.foreach(delta.validateFromSnapshot(_))
+    files.snapshot.foreach(delta.validateFromSnapshot(_))
     delta.conflictDetectionFilter(Expressions.alwaysTrue)
       .validateNoConflictingDataFiles()
       .validateNoConflictingDeleteFiles()
@@ -91,19 +91,16 @@ final private[target] class IcebergDirect(keys: TableKeys)
         throw new ValidationException(problem, "%s", problem.getMessage)
     }
     count(table)
-    known = filesAfter(table, parent, left)
-      .filter(_ => table.currentSnapshot.summary.get(mark._1) == mark._2)
+    known = filesAfter(table, files, left)(_.summary.get(mark._1) == mark._2)
   }
-
-  private def snapshotOf(table: BaseTable) = Option(table.currentSnapshot).map(_.snapshotId)
 
   /** Returns the files after a commit; None if somebody else has written before or after it. */
   private def filesAfter(
       table: BaseTable,
-      parent: Option[Long],
+      before: IcebergFiles,
       left: Map[String, IcebergFile]
-  ): Option[IcebergFiles] = Option(table.currentSnapshot)
-    .filter(made => Option(made.parentId) == parent.map(Long.box))
+  )(isOwn: Snapshot => Boolean): Option[IcebergFiles] = Option(table.currentSnapshot)
+    .filter(made => isOwn(made) && Option(made.parentId) == before.snapshot.map(Long.box))
     .map(made => IcebergFiles(Some(made.snapshotId), left))
 
   /**
@@ -124,17 +121,22 @@ final private[target] class IcebergDirect(keys: TableKeys)
   private def count(table: BaseTable): Unit =
     count(filesIn(table), total(table.operations.current, "position-deletes"))
 
-  private def filesOf(table: BaseTable): IcebergFiles = {
-    val snapshot = snapshotOf(table)
+  private def snapshotOf(metadata: TableMetadata) =
+    Option(metadata.currentSnapshot).map(_.snapshotId)
+
+  /** Returns the files of a version. Another thread can refresh the metadata of the table, so it is read only once. */
+  private def filesOf(table: BaseTable, metadata: TableMetadata): IcebergFiles = {
+    val snapshot = snapshotOf(metadata)
     known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
   }
 
   protected def isDirect(table: BaseTable): Boolean = problem(table.operations).isEmpty
 
   protected def lookedUp(table: BaseTable): DirectTable = {
-    val files = filesOf(table)
+    val metadata = table.operations.current
+    val files = filesOf(table, metadata)
     known = Some(files)
-    new IcebergVersion(table, table.schema, files, keys)
+    new IcebergVersion(table, metadata.schema, files, keys)
   }
 
   /**
@@ -149,8 +151,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
     val begun = synchronized {
       val table = update()
       val metadata = table.operations.current
-      Option.when(isDirect(table) && mayBeDue(table)) {
-        val files = filesOf(table)
+      Option.when(isDirect(table) && mayBeDue(table, metadata)) {
+        val files = filesOf(table, metadata)
         known = Some(files)
         val columns = IcebergVersion.rewritten(metadata)
         // The choice looks at the deleted rows of all files, which would be read one after the other.
@@ -159,7 +161,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
         Option.when(due.nonEmpty) {
           // Only the manifests say which ids the rows of a new file of v3 have got.
           val read =
-            if (metadata.formatVersion < 3) files else IcebergFiles.of(table, snapshotOf(table))
+            if (metadata.formatVersion < 3) files else IcebergFiles.of(table, files.snapshot)
           val version = new IcebergVersion(table, columns, read, keys)
           val wanted = due.map(_.path).toSet
           val chosen = version.files.filter(file => wanted(file.path))
@@ -178,14 +180,13 @@ final private[target] class IcebergDirect(keys: TableKeys)
         val found = writer.orRemoved(update())
         val table = new BaseTable(new CheckedOperations(found.operations), found.name)
         val replaced = writer.orRemoved(replacement(table, writer, rewrite, added))
-        replaced.foreach { case (replace, left) =>
-          val parent = snapshotOf(table)
+        replaced.foreach { case (replace, files, left) =>
           known = None
           orConflict(writer)(replace.commit())
           count(table)
           countRewritten(rewrite)
           looked = filesIn(table)
-          known = filesAfter(table, parent, left)
+          known = filesAfter(table, files, left)(_ => true)
         }
         replaced.nonEmpty
       }
@@ -193,23 +194,23 @@ final private[target] class IcebergDirect(keys: TableKeys)
   }
 
   /** The manifests are read only if there can be something to do, unless [[commit]] has kept what they say. */
-  private def mayBeDue(table: BaseTable): Boolean = {
+  private def mayBeDue(table: BaseTable, metadata: TableMetadata): Boolean = {
     count(table)
-    mayBeDue(filesIn(table), known.exists(_.snapshot == snapshotOf(table)))
+    mayBeDue(filesIn(table), known.exists(_.snapshot == snapshotOf(metadata)))
   }
 
   /**
-   * Returns the commit of a rewrite, and the data files that the table has after it. None if the files of the rewrite
-   * are no longer what they were.
+   * Returns the commit of a rewrite, and the data files that the table has before it and after it. None if the files of
+   * the rewrite are no longer what they were.
    */
   private def replacement(
       table: BaseTable,
       writer: IcebergWriter,
       rewrite: Rewrite,
       added: Option[DataFile]
-  ): Option[(RewriteFiles, Map[String, IcebergFile])] = {
+  ): Option[(RewriteFiles, IcebergFiles, Map[String, IcebergFile])] = {
     val metadata = table.operations.current
-    val files = filesOf(table)
+    val files = filesOf(table, metadata)
     known = Some(files)
     val version = new IcebergVersion(table, metadata.schema, files, keys)
     val now = version.files.map(file => file.path -> file).toMap
@@ -221,7 +222,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       val old = rewrite.files.map(file => files.files(file.path))
       val kept = files.files -- old.map(_.path)
       val replace = table.newRewrite()
-      snapshotOf(table).foreach(replace.validateFromSnapshot(_))
+      files.snapshot.foreach(replace.validateFromSnapshot(_))
       old.foreach(file => replace.deleteFile(file.file))
       needless(old, kept.values).foreach(replace.deleteFile(_))
       added.foreach(replace.addFile(_))
@@ -247,7 +248,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
             file.withDeleted(made.flatMap(DeletedRows.in(_, bitmap)), bitmap)
           }
         }
-      (replace, kept ++ changed.map(file => file.path -> file))
+      (replace, files, kept ++ changed.map(file => file.path -> file))
     }
   }
 
