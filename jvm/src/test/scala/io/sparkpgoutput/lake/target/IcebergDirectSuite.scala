@@ -4,6 +4,7 @@ import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
@@ -12,9 +13,10 @@ import org.apache.spark.sql.types._
 
 import org.apache.iceberg.expressions.Expressions
 import org.apache.iceberg.hadoop.HadoopTables
+import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
-import org.apache.iceberg.{BaseTable, HasTableOperations, Table}
+import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableMetadata, TableOperations}
 
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.apply.IcebergTables
@@ -96,6 +98,28 @@ class IcebergDirectSuite extends TableTests {
         added.map(toRow(_).asInstanceOf[InternalRow]).toVector
       )
     }
+  }
+
+  /** Operations that another thread refreshes, after a step, before they say for the nth time what is current. */
+  final private class Refreshed(operations: TableOperations, number: Int, step: () => Unit)
+      extends TableOperations {
+    private var left = number
+    def isOver: Boolean = left <= 0
+
+    override def current(): TableMetadata = {
+      left -= 1
+      if (left == 0) {
+        step()
+        operations.refresh(): Unit
+      }
+      operations.current
+    }
+    override def refresh(): TableMetadata = operations.refresh
+    override def commit(base: TableMetadata, metadata: TableMetadata): Unit =
+      operations.commit(base, metadata)
+    override def io(): FileIO = operations.io
+    override def metadataFileLocation(file: String): String = operations.metadataFileLocation(file)
+    override def locationProvider(): LocationProvider = operations.locationProvider
   }
 
   test("v2: rows stay deleted when a data file goes that was beside theirs") {
@@ -272,6 +296,26 @@ class IcebergDirectSuite extends TableTests {
         val (there, known) = made.allFiles
         assert(calls == 2 && there == known)
       }
+    }
+
+    test(
+      s"v$version: rows that somebody deletes during the commit of a rewrite stay deleted",
+      TakesLong
+    ) {
+      def isDuring(number: Int) = {
+        val made = new Written("moment", columns, version)
+        (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
+        def loaded = new HadoopTables(spark.sessionState.newHadoopConf())
+          .load(made.iceberg.location).asInstanceOf[HasTableOperations].operations
+        val refreshed = new Refreshed(loaded, number, () => made.write(Seq(2), Nil))
+        val tables = Iterator(loaded, refreshed).map(new BaseTable(_, made.table))
+        val direct = new IcebergDirect(KeyCache.none.table("t"))
+        val done = Try(direct.compact(() => tables.next()))
+        assert(done.fold(IcebergDirect.isConflict, identity), s"$number: $done")
+        assert(made.rows.map(_.getInt(0)) == (2 to 19).filter(_ > 2 || !refreshed.isOver), number)
+        refreshed.isOver
+      }
+      assert(Iterator.from(1).takeWhile(isDuring).take(40).length > 4)
     }
 
     test(s"v$version: files that no version needs are removed if they are old", TakesLong) {
