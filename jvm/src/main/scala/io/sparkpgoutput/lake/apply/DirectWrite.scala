@@ -46,13 +46,14 @@ final class DirectWrite(
   })
 
   private val folded = FoldedColumns.keyed(schema, unsent)
+  private lazy val sent = ChangeFold.schema(batch.format)
   private val rows = if (schema == batch.format.schema) found else found.map(widened)
 
   private def isShort(field: StructField) =
     field.dataType == ShortType || field.dataType == ByteType
 
   private def widened(row: InternalRow): InternalRow = {
-    val values = ChangeFold.schema(batch.format).zip(folded).zipWithIndex.map {
+    val values = sent.zip(folded).zipWithIndex.map {
       case (_, at) if row.isNullAt(at)                      => null
       case ((from, to), at) if from.dataType == to.dataType => row.get(at, to.dataType)
       case ((from, _), at) if from.dataType == ShortType    => row.getShort(at).toInt
