@@ -7,7 +7,7 @@ import scala.collection.mutable
 import scala.concurrent.ExecutionContext.Implicits.global
 import scala.concurrent.duration.Duration
 import scala.concurrent.{Await, Future}
-import scala.util.Random
+import scala.util.{Random, Try}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.delta.DeltaLog
@@ -233,6 +233,9 @@ class DirectWriteSuite extends DeltaTests {
   /** A target that watches what direct commits read. */
   final private class WatchedTarget(target: Target) extends TargetBehind(target) {
 
+    /** The files that were still open after a read. */
+    var left = Vector.empty[String]
+
     /** The columns and the number of rows of each read. */
     var reads = Vector.empty[(Seq[String], Int)]
 
@@ -257,12 +260,24 @@ class DirectWriteSuite extends DeltaTests {
       ): T = {
         var count = 0
         try table.read(file, columns)(rows => use(rows.tapEach(_ => count += 1)))
-        finally WatchedTarget.this.synchronized(reads :+= (columns.map(schema(_).name) -> count))
+        finally
+          WatchedTarget.this.synchronized {
+            reads :+= (columns.map(schema(_).name) -> count)
+            left ++= openFiles.filter(_ == file.path.split('/').last)
+          }
       }
     }
   }
 
-  test("the values of a row are read up to this row only") {
+  /** The names of the files that this process has open, on a system that says it. */
+  private def openFiles: Seq[String] = {
+    val links = new java.io.File("/proc/self/fd").listFiles
+    Option(links).toSeq.flatten.flatMap(link =>
+      Try(Files.readSymbolicLink(link.toPath).getFileName.toString).toOption
+    )
+  }
+
+  test("the values of a row are read up to this row only, and the file is closed then") {
     for {
       to <- targets("watched")
       mostOld <- Seq(10000L, 1L)
@@ -279,6 +294,7 @@ class DirectWriteSuite extends DeltaTests {
       )
       assert(done.byMerge.nonEmpty == (mostOld == 1))
       assert(watched.reads.collect { case (Seq("big", "mine"), rows) => rows } == Seq(2))
+      assert(watched.left.isEmpty)
     }
   }
 
