@@ -13,7 +13,6 @@ import org.apache.spark.sql.types._
 
 import org.apache.iceberg.expressions.Expressions
 import org.apache.iceberg.hadoop.HadoopTables
-import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
 import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableMetadata, TableOperations}
@@ -102,7 +101,7 @@ class IcebergDirectSuite extends TableTests {
 
   /** Operations that another thread refreshes, after a step, before they say for the nth time what is current. */
   final private class Refreshed(operations: TableOperations, number: Int, step: () => Unit)
-      extends TableOperations {
+      extends CheckedOperations(operations) {
     private var left = number
     def isOver: Boolean = left <= 0
 
@@ -114,12 +113,6 @@ class IcebergDirectSuite extends TableTests {
       }
       operations.current
     }
-    override def refresh(): TableMetadata = operations.refresh
-    override def commit(base: TableMetadata, metadata: TableMetadata): Unit =
-      operations.commit(base, metadata)
-    override def io(): FileIO = operations.io
-    override def metadataFileLocation(file: String): String = operations.metadataFileLocation(file)
-    override def locationProvider(): LocationProvider = operations.locationProvider
   }
 
   test("v2: rows stay deleted when a data file goes that was beside theirs") {
