@@ -91,8 +91,19 @@ object ChangeChunk {
     val views = chunks.flatMap { chunk =>
       places(chunk).map(at => new ChangeView().start(chunk, at + Head, sizeAt(chunk, at)))
     }.toArray
-    Arrays.sort(views, ChangeView.order)
-    views
+    // To sort numbers takes a tenth of the time. Each one has the first bits of a hash, and then the place of a change.
+    val first = -1L << (Integer.SIZE - Integer.numberOfLeadingZeros(views.length))
+    val numbers = Array.tabulate(views.length)(at => views(at).hash & first | at)
+    Arrays.sort(numbers)
+    val sorted = Array.tabulate(views.length)(at => views((numbers(at) & ~first).toInt))
+    var begin = 0
+    while (begin < sorted.length) {
+      var end = begin + 1
+      while (end < sorted.length && (numbers(end) & first) == (numbers(begin) & first)) end += 1
+      if (end > begin + 1) Arrays.sort(sorted, begin, end, ChangeView.order)
+      begin = end
+    }
+    sorted
   }
 
   /** Reads the rows of arrays, each of which the next one overwrites. */
