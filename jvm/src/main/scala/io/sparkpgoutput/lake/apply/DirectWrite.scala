@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.apply
 
+import java.util.Arrays
+
 import scala.annotation.tailrec
 import scala.collection.mutable
 
@@ -45,6 +47,7 @@ final class DirectWrite(
     if (isInt && isShort(field)) field.copy(dataType = IntegerType) else field
   })
 
+  private val types = schema.map(_.dataType).toArray
   private val folded = FoldedColumns.keyed(schema, unsent)
   private lazy val sent = ChangeFold.schema(batch.format)
   private val rows = if (schema == batch.format.schema) found else found.map(widened)
@@ -67,9 +70,9 @@ final class DirectWrite(
   private val leftAt = FoldedColumns.Left.map(folded.fieldIndex)
   private val flagAt = schema.indices.map { ordinal =>
     folded.fieldNames.indexOf(FoldedColumns.unsent(ordinal))
-  }
+  }.toArray
 
-  private def op(row: InternalRow): String = row.getUTF8String(opAt).toString
+  private def op(row: InternalRow): String = RowOp.of(row.getUTF8String(opAt).getByte(0))
 
   private def position(row: InternalRow, at: Seq[Int]): Option[MessagePosition] =
     Option.when(!row.isNullAt(at.head))(MessagePosition(row.getLong(at.head), row.getLong(at(1))))
@@ -149,20 +152,37 @@ final class DirectWrite(
 
     def change: DirectChange = {
       check()
-      val deleted = keyed.indices.filter(index => places(index) != null)
-        .groupMap(places(_).file.path)(places(_).position).map { case (path, found) =>
-          path -> found.sorted.toArray
-        }
+      val deleted = mutable.Map.empty[String, mutable.ArrayBuilder.ofLong]
+      places.foreach { place =>
+        if (place != null)
+          deleted.getOrElseUpdate(
+            place.file.path,
+            new mutable.ArrayBuilder.ofLong
+          ) += place.position
+      }
       var index = -1
-      val added = changes.flatMap { row =>
+      val written = changes.flatMap { row =>
         val place = if (op(row) == RowOp.Replace) null else { index += 1; places(index) }
         // With `repair`, the target need not have a row that is deleted.
         val isWritten =
           if (hasVersions) op(row) == RowOp.Replace || place != null
           else op(row) != RowOp.Delete && !(goes(row) && op(row) == RowOp.Update && place == null)
-        Option.when(isWritten)(image(row, place))
+        Option.when(isWritten)(row -> place)
       }
-      DirectChange(deleted, added)
+      // Images are made while they are written, so that not all of them are in memory. Only these can lack a value.
+      written.foreach { case (row, place) =>
+        if (unsent.exists(isUnsent(row, _))) image(row, place)
+      }
+      DirectChange(
+        deleted.view.mapValues(sorted).toMap,
+        written.view.map { case (row, place) => image(row, place) }
+      )
+    }
+
+    private def sorted(positions: mutable.ArrayBuilder.ofLong) = {
+      val found = positions.result()
+      Arrays.sort(found)
+      found
     }
 
     /** Compares what the changes expect with what the target has. */
@@ -223,17 +243,17 @@ final class DirectWrite(
       .filter(row => position(row, bornAt).isEmpty && unsent.exists(isUnsent(row, _)))
       .map(lookup.number(_, key.toIndexedSeq)).toSet
 
-    private def image(row: InternalRow, place: RowPlace): InternalRow = {
-      val values = columns.indices.map { at =>
-        val ordinal = columns(at)
-        if (ordinal < 0) { if (place == null) null else oldValue(place, at) }
-        else if (isUnsent(row, ordinal) || endsAt(place) && key.contains(ordinal)) {
-          if (position(row, bornAt).nonEmpty) before(row, ordinal, at)
-          else if (place == null) throw drift(row, Drift.Missing)
-          else oldValue(place, at)
-        } else row.get(ordinal, schema(ordinal).dataType)
-      }
-      new GenericInternalRow(values.toArray[Any])
+    private def image(row: InternalRow, place: RowPlace): InternalRow =
+      new GenericInternalRow(Array.tabulate[Any](columns.length)(value(row, place, _)))
+
+    private def value(row: InternalRow, place: RowPlace, at: Int): Any = {
+      val ordinal = columns(at)
+      if (ordinal < 0) { if (place == null) null else oldValue(place, at) }
+      else if (isUnsent(row, ordinal) || endsAt(place) && key.contains(ordinal)) {
+        if (position(row, bornAt).nonEmpty) before(row, ordinal, at)
+        else if (place == null) throw drift(row, Drift.Missing)
+        else oldValue(place, at)
+      } else row.get(ordinal, types(ordinal))
     }
 
     /** Whether a version ends here. It keeps its key, too: 0 and -0 are the same key. */
@@ -259,7 +279,7 @@ final class DirectWrite(
   }
 
   /** The place in the fold's rows of each column of the table; -1 if the server does not have it. */
-  private def columnsOf(target: StructType): IndexedSeq[Int] = {
+  private def columnsOf(target: StructType): Array[Int] = {
     val found = target.map { field =>
       val ordinal = schema.indexWhere(_.name.equalsIgnoreCase(field.name))
       if (ordinal >= 0 && !DataTypeUtils.sameType(schema(ordinal).dataType, field.dataType))
@@ -268,7 +288,7 @@ final class DirectWrite(
             schema(ordinal).dataType.sql
         )
       ordinal
-    }.toIndexedSeq
+    }.toArray
     schema.indices.diff(found).foreach { ordinal =>
       throw new NotDirect(s"the target does not have the column ${schema(ordinal).name}")
     }

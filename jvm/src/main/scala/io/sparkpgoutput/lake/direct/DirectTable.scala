@@ -65,10 +65,12 @@ object DirectTable {
    *
    * @throws NotDirect if there are too many partitions
    */
-  def byPartition[P](rows: IndexedSeq[InternalRow])(
+  def byPartition[P](rows: Iterable[InternalRow], hasPartitions: Boolean)(
       partition: InternalRow => P
-  ): Seq[(P, IndexedSeq[InternalRow])] = {
-    val found = rows.groupBy(partition)
+  ): Seq[(P, Iterable[InternalRow])] = {
+    val found =
+      if (hasPartitions) rows.groupBy(partition)
+      else rows.headOption.map(partition(_) -> rows).toMap
     if (found.size > MostPartitions)
       throw new NotDirect(s"the changes write more than $MostPartitions partitions")
     found.toSeq
@@ -139,11 +141,11 @@ object TableFiles { val none: TableFiles = TableFiles(0, 0) }
  * What a direct commit changes.
  *
  * @param deleted the positions of the deleted rows by the paths of their files
- * @param added new rows, with all columns of the table
+ * @param added new rows, with all columns of the table. They can be made each time when they are iterated over.
  */
 final case class DirectChange(
     deleted: Map[String, Array[Long]],
-    added: IndexedSeq[InternalRow]
+    added: Iterable[InternalRow]
 )
 
 /** The table cannot be written directly. Nothing was written, and a MERGE can write the same. */
@@ -230,19 +232,12 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
   def rows: Long = firsts.last
 
   /** Gives each row of the new file to a writer. A row is valid until the next one. */
-  def foreach(write: InternalRow => Unit): Unit = {
-    val types = table.schema.map(_.dataType).toIndexedSeq
-    val values = new Array[Any](types.length)
-    val whole = new GenericInternalRow(values)
+  def foreach(write: InternalRow => Unit): Unit =
     files.foreach { file =>
-      table.read(file, types.indices) { rows =>
+      table.read(file, table.schema.indices) { rows =>
         var position = 0L
         rows.foreach { row =>
-          if (!file.isDeleted(position)) {
-            // Writers call only `get`.
-            types.indices.foreach(at => values(at) = DirectTable.value(row, at, types(at)))
-            write(whole)
-          }
+          if (!file.isDeleted(position)) write(row)
           position += 1
         }
         // The positions in the new file follow from the number of rows.
@@ -250,6 +245,16 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
           s"The file ${file.path} has $position rows, not ${file.rows}."
         )
       }
+    }
+
+  /** Does the same for a writer that only calls `get`, and does not ask whether a value is NULL. */
+  def foreachValues(write: InternalRow => Unit): Unit = {
+    val types = table.schema.map(_.dataType).toArray
+    val values = new Array[Any](types.length)
+    val whole = new GenericInternalRow(values)
+    foreach { row =>
+      types.indices.foreach(at => values(at) = DirectTable.value(row, at, types(at)))
+      write(whole)
     }
   }
 

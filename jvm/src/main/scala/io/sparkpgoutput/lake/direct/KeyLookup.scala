@@ -406,7 +406,16 @@ object KeyColumn {
         : Boolean = of(row, at) == of(other, otherAt)
 
     override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
-      if (isOrdered) between(rows.map(of(_, at)))(_.asInstanceOf[Number].longValue) else None
+      Option.when(isOrdered) {
+        val sorted = Array.tabulate(rows.length)(number => of(rows(number), at))
+        Arrays.sort(sorted)
+        (least: Any, most: Any) =>
+          val found = Arrays.binarySearch(sorted, numberOf(least))
+          val first = if (found < 0) -found - 1 else found
+          first < sorted.length && sorted(first) <= numberOf(most)
+      }
+
+    private def numberOf(bound: Any) = bound.asInstanceOf[Number].longValue
   }
 
   private object TextColumn extends KeyColumn {

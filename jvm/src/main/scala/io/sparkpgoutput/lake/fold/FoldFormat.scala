@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.fold
 
+import scala.annotation.switch
+
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.TableName
@@ -357,4 +359,13 @@ object RowOp {
 
   /** Not written: a row before an UPDATE changed its key. It has values that the UPDATE did not send. */
   final val Left = "S"
+
+  /** Returns the operation with a letter. */
+  def of(letter: Byte): String = (letter.toChar: @switch) match {
+    case 'I' => Insert
+    case 'U' => Update
+    case 'D' => Delete
+    case 'R' => Replace
+    case 'S' => Left
+  }
 }

@@ -408,12 +408,13 @@ final private class DeltaLayout(
   }
 
   /** Writes a file for each partition of rows. */
-  def write(rows: IndexedSeq[InternalRow]): Seq[AddFile] = DirectTable.byPartition(rows) { row =>
-    partitions.map { at =>
-      val dataType = schema(at).dataType
-      nameOf(at) -> DeltaPartition.text(DirectTable.value(row, at, dataType), dataType)
-    }.toMap
-  }.map { case (partition, some) => write(some.foreach(_), partition) }
+  def write(rows: Iterable[InternalRow]): Seq[AddFile] =
+    DirectTable.byPartition(rows, partitions.nonEmpty) { row =>
+      partitions.map { at =>
+        val dataType = schema(at).dataType
+        nameOf(at) -> DeltaPartition.text(DirectTable.value(row, at, dataType), dataType)
+      }.toMap
+    }.map { case (partition, some) => write(some.foreach(_), partition) }
 
   private val projected = ProjectingInternalRow(inFiles, stored)
 
@@ -437,20 +438,21 @@ final private class DeltaLayout(
     if (written % FilesOfTracker == 0) statistics =
       tracker.map(_.newTaskInstance().asInstanceOf[DeltaTaskStatisticsTracker])
     written += 1
-    statistics.foreach(_.newFile(path.toString))
-    val writer = factory.newInstance(path.toString, inFiles, context)
+    val file = path.toString
+    statistics.foreach(_.newFile(file))
+    val writer = factory.newInstance(file, inFiles, context)
     var count = 0L
     try rows { row =>
         val inFile = storedOf(row)
         writer.write(inFile)
-        statistics.foreach(_.newRow(path.toString, inFile))
+        statistics.foreach(_.newRow(file, inFile))
         count += 1
       }
     finally writer.close()
     val stats = statistics.map { tracker =>
-      tracker.closeFile(path.toString)
+      tracker.closeFile(file)
       val all = tracker.getFinalStats(0).asInstanceOf[DeltaFileStatistics].stats
-      all.collectFirst { case (file, found) if file.endsWith(name) => found }.get
+      all.collectFirst { case (other, found) if other.endsWith(name) => found }.get
     }
     add(path, name, partition, stats.getOrElse(s"""{"numRecords":$count}"""))
   }

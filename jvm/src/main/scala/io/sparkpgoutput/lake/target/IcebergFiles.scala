@@ -356,10 +356,10 @@ final private class IcebergWriter(
   }
 
   /** Writes a file for each partition of rows, by the partitioning that the table has now. */
-  def data(rows: IndexedSeq[InternalRow]): Seq[DataFile] = {
+  def data(rows: Iterable[InternalRow]): Seq[DataFile] = {
     val row = new IcebergRow(schema)
     val key = new PartitionKey(metadata.spec, schema)
-    DirectTable.byPartition(rows) { values =>
+    DirectTable.byPartition(rows, metadata.spec.isPartitioned) { values =>
       key.partition(row.of(values))
       key.copy()
     }.map { case (partition, some) => data(some.foreach(_), metadata.spec, partition) }
