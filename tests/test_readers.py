@@ -63,8 +63,8 @@ FEATURES = {
         "UPDATE {table} SET v = 'b' WHERE id % 20 = 1; DELETE FROM {table} WHERE id % 20 = 2",
     ),
     "merged": Feature(
-        "A transaction of more than 100,000 changes, which the job writes by `MERGE`",
-        "INSERT INTO {table} (v) SELECT 'new' FROM generate_series(1, 100100);"
+        "A transaction that does not fit into memory, which the job writes by `MERGE`",
+        "INSERT INTO {table} (v) SELECT repeat('x', 3000) FROM generate_series(1, 100000);"
         "UPDATE {table} SET v = 'b' WHERE id % 20 = 1; DELETE FROM {table} WHERE id % 20 = 2",
     ),
     "added": Feature(

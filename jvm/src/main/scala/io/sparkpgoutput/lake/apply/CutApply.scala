@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.apply
 
 import java.util.Locale
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, Semaphore}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -44,13 +44,13 @@ import io.sparkpgoutput.types.ConversionOptions
  * Applies cuts of tables' queues to the tables of a target. Each cut is one commit with the net effect of
  * its changes and with its mark. Commits to several tables can run side by side.
  *
- * The driver folds a small cut by itself: the jobs that would do it take longer than the fold. Executors
- * fold a large one.
+ * The driver folds a cut by itself if it has the memory: the jobs that would do it take longer than the fold. Executors
+ * fold a larger one.
  *
  * @param repairs
  *   true takes a change that does not fit the target and counts it; false makes it the table's error
  * @param options how values are read
- * @param smallCut the most changes that the driver folds by itself
+ * @param memory the bytes that all cuts which the driver folds may take at the same time
  * @param mixed the last step of a hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
  * @param mostOld the most bytes of values of the target that the driver has in memory for a direct write
  */
@@ -58,14 +58,17 @@ final class CutApply(
     target: Target,
     repairs: Boolean,
     options: ConversionOptions = ConversionOptions(),
-    smallCut: Long = CutApply.SmallCut,
+    memory: Long = CutApply.Memory,
     mixed: Long => Long = KeyColumn.mixed,
     mostOld: Long = CutApply.MostOld
 ) {
   import CutApply._
 
-  /** The limit of a cut that is written directly, because the driver has it in memory. */
-  private val direct = CutLimit(SmallBytes, math.min(DirectChanges, smallCut * 10))
+  /** The memory that is left, in KiB. */
+  private val room = new Semaphore(kib(memory), true)
+
+  /** The limit of a cut of several transactions that is written directly. Four of them are in memory at the same time. */
+  private val direct = CutLimit(memory / 16, memory / 8 / BytesOfChange)
 
   /** The tables whose last cut was small enough to be written directly, and was written by a query. */
   private val lastQueried = ConcurrentHashMap.newKeySet[String]
@@ -76,6 +79,13 @@ final class CutApply(
   /** Whether small cuts of a table are written directly. */
   private def isDirect(table: MirroredTable) = !table.isHistory && table.source.key.nonEmpty &&
     target.look(table.target).notDirect.isEmpty
+
+  /**
+   * Returns the memory that a cut takes if it is written directly: its bytes, the rows of the fold, and what finds their
+   * keys. With versions, the rows of the target, too.
+   */
+  private def memoryOf(table: MirroredTable, cut: CutMessages): Long =
+    (2 * cut.bytes + BytesOfChange * cut.changes) * (if (table.hasVersions) 2 else 1)
 
   /**
    * Returns the limit of the next cut of a table. A long queue is written directly in several cuts, because a MERGE
@@ -114,18 +124,30 @@ final class CutApply(
       cut: CutMessages
   ): CutResult =
     try {
-      val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes
-      val isFolded = isSmall || direct.allows(cut.bytes, cut.changes) && isDirect(table)
+      val needed = memoryOf(table, cut)
+      val isSmall = cut.changes <= SmallCut && needed <= math.min(SmallMemory, memory / 16)
+      val isFolded = isSmall || needed <= memory && isDirect(table)
       val one = new OneCut(session, table, formerNames, mark, expected, cut)
       val done =
         if (!isFolded) one.large(None)
         else
-          try one.small(isSmall)
+          try if (isSmall) one.small(mostOld, canMerge = true)
+            else inRoom(needed) {
+              val old = if (table.hasVersions) math.max(mostOld, needed / 2) else mostOld
+              one.small(old, canMerge = false)
+            }
           catch { case found: NotDirect => one.large(Some(found.reason)) }
       if (isFolded && done.byMerge.isEmpty) lastQueried.remove(table.target)
       else if (!wide.contains(table.target)) lastQueried.add(table.target)
       done
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown) }
+
+  /** Waits until a large cut has its memory. Small cuts do not wait, because only as many as tables are committed at the same time. */
+  private def inRoom[T](needed: Long)(fold: => T): T = {
+    room.acquire(kib(needed))
+    try fold
+    finally room.release(kib(needed))
+  }
 
   /** One commit. */
   final private class OneCut(
@@ -140,13 +162,15 @@ final class CutApply(
     /**
      * Folds the cut on the driver.
      *
+     * @param mostOld the most bytes of values of the target in memory
      * @param canMerge whether the driver gives the rows to a MERGE; if not, executors fold the cut again
      */
-    def small(canMerge: Boolean): CutResult = {
+    def small(mostOld: Long, canMerge: Boolean): CutResult = {
       val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
       lazy val own = sessionOf(session, isSmall = true)
-      run(own, new ChangePacker(SmallBytes.toInt, chunks += _)) { (batch, look) =>
+      run(own, new ChangePacker(ChunkBytes, chunks += _)) { (batch, look) =>
         val rows = batch.rows(ChangeChunk.sorted(chunks.iterator))
+        chunks.clear() // A large cut needs the memory for its commit.
         def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
         if (
           batch.format.isHistory || batch.format.key.isEmpty || batch.statistics.truncated.nonEmpty
@@ -233,18 +257,26 @@ final class CutApply(
 
 object CutApply {
 
-  /** The most changes of a small cut, and its most bytes. */
-  final val SmallCut = 10000L
-  final private val SmallBytes = 16L << 20
+  /** A quarter of the heap. The queues and the keys of files have their own parts. */
+  val Memory: Long = Runtime.getRuntime.maxMemory / 4
 
-  /** The most changes of a cut that is written directly. */
-  final private val DirectChanges = 100000L
+  /** What a change takes beside its values: the objects and the fixed part of its rows, and its key in a lookup. */
+  final private val BytesOfChange = 350L
+
+  /** The most changes of a small cut, and its most memory. The driver can give its rows to a MERGE. */
+  final val SmallCut = 10000L
+  final private val SmallMemory = 32L << 20
+
+  /** The most bytes of changes in one array. */
+  final private val ChunkBytes = 16 << 20
 
   /**
-   * The most bytes of old values that a direct write puts into the new images of rows. By default, four tables are
-   * committed at the same time. So these values take a fifth of a heap of 1 GB, beside four times [[SmallBytes]].
+   * The most bytes of old values that a direct write of a small cut puts into the new images of rows. By default, four
+   * tables are committed at the same time, so these values take at most a fifth of a heap of 1 GB.
    */
   final private val MostOld = 48L << 20
+
+  private def kib(bytes: Long) = (bytes >> 10).toInt
 
   /**
    * A small cut has few rows to shuffle, so adaptive execution would only make jobs of its stages. With a

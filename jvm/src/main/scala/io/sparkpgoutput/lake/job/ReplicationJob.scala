@@ -268,8 +268,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       dropped.drop() // at once, because the reader can be waiting for the server
       reader.dropQueue(oid, dropped)
     case ApplyCut(oid, upTo) => threads.apply {
-        applier(oid, upTo, queues.get(oid))
-        maintenance.after(oid)
+        val queue = queues.get(oid)
+        applier(oid, upTo, queue)
+        maintenance.after(oid, queue.changes)
       }
     case AlterColumns(oid) => threads.apply(applier.alter(oid))
     case MakeSnapshot(oid) => threads.copy(copier.makeSnapshot(oid))

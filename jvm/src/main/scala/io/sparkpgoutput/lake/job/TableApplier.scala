@@ -291,6 +291,9 @@ final private[job] class TableMaintenance(
 ) {
   import TableMaintenance._
   private val due = ConcurrentHashMap.newKeySet[String]
+
+  /** How many commits in a row have left a table behind, by its oid. */
+  private val behind = new ConcurrentHashMap[Long, Int]
   private val reported = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
@@ -308,12 +311,20 @@ final private[job] class TableMaintenance(
     false
   }
 
-  /** Maintains the files of a table after a commit, while its next commits run. */
-  def after(oid: Long): Unit =
-    job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
-      threads.maintain {
-        due.remove(table)
-        maintain(table)
+  /**
+   * Maintains the files of a table after a commit, while its next commits run. A table that is behind gets this after
+   * some commits only, because each commit can delete many rows of files that were just rewritten.
+   *
+   * @param waiting how many changes of the table wait for the next commits
+   */
+  def after(oid: Long, waiting: Long = 0): Unit =
+    if (waiting <= CutApply.SmallCut || behind.merge(oid, 1, Integer.sum(_, _)) >= MostBehind) {
+      behind.remove(oid)
+      job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
+        threads.maintain {
+          due.remove(table)
+          maintain(table)
+        }
       }
     }
 
@@ -324,7 +335,7 @@ final private[job] class TableMaintenance(
    * @param pause waits a short time
    */
   def last(pause: () => Unit): Unit = {
-    job.state.tables.keys.filter(job.commitsOf(_).commits > 0).foreach(after)
+    job.state.tables.keys.filter(job.commitsOf(_).commits > 0).foreach(after(_))
     val isDone = new AtomicBoolean
     threads.maintain(isDone.set(true)) // One thread does all of it, in order.
     while (!isDone.get && !job.isEnding) pause()
@@ -403,6 +414,9 @@ final private[job] class TableMaintenance(
 
 private object TableMaintenance {
   private val OrphansEvery = Duration.ofDays(1)
+
+  /** A table that is behind is maintained after so many commits. */
+  final private val MostBehind = 16
 
   /** A younger file can belong to a commit that is still to come, for example one of a large query. */
   private val OrphanAge = Duration.ofDays(3)

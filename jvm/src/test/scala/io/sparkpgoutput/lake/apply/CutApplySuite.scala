@@ -23,20 +23,20 @@ class CutApplySuite extends TableTests {
 
   /** Runs a test twice: its cuts are small in one run, and large in the other. */
   private def both(name: String)(run: Long => Unit): Unit =
-    for ((size, smallCut) <- Seq("small" -> CutApply.SmallCut, "large" -> 0L))
-      test(s"$size cut: $name")(run(smallCut))
+    for ((size, memory) <- Seq("small" -> CutApply.Memory, "large" -> 0L))
+      test(s"$size cut: $name")(run(memory))
 
   private def commit(
       cut: CutMessages,
       table: ServerTable,
-      smallCut: Long,
+      memory: Long,
       repairs: Boolean = false
   ): CutResult = {
     // A user can set this for joins. Spark then makes no Bloom filter.
     val setting = "spark.sql.optimizer.runtime.bloomFilter.maxNumItems"
     spark.conf.set(setting, "0")
     try
-      new CutApply(target, repairs, smallCut = smallCut).commit(
+      new CutApply(target, repairs, memory = memory).commit(
         spark,
         table.target,
         Map.empty,
@@ -52,10 +52,10 @@ class CutApplySuite extends TableTests {
       batch: Messages,
       end: Long,
       tables: Seq[ServerTable],
-      smallCut: Long,
+      memory: Long,
       repairs: Boolean = false
   ): Map[Long, Try[CutResult]] = tables.map { table =>
-    table.oid -> Try(commit(CutOfServer(table.oid, batch, end), table, smallCut, repairs))
+    table.oid -> Try(commit(CutOfServer(table.oid, batch, end), table, memory, repairs))
   }.toMap
 
   private def error(found: Try[CutResult]): Throwable = found match {
@@ -81,7 +81,7 @@ class CutApplySuite extends TableTests {
     (columns.head -> IntegerType) +: columns.tail.map(_ -> StringType)
   )
 
-  both("after each cut of a random history, the tables have the rows of the server") { smallCut =>
+  both("after each cut of a random history, the tables have the rows of the server") { memory =>
     val history = new ServerHistory(new Random(1))
     val seen = scala.collection.mutable.Map.empty[Long, Array[Byte]]
     history.tables.foreach(create)
@@ -90,7 +90,7 @@ class CutApplySuite extends TableTests {
       history.tables.foreach { table =>
         val cut = CutOfServer(table.oid, batch, history.end, seen.get(table.oid))
         cut.definition.foreach(seen.update(table.oid, _))
-        val found = commit(cut, table, smallCut)
+        val found = commit(cut, table, memory)
         assert(found.changes == cut.changes && found.committed == (cut.changes > 0))
         assert(content(table) == table.content, table.name)
         if (found.committed) assert(target.marks(table.name) == history.end)
@@ -99,7 +99,7 @@ class CutApplySuite extends TableTests {
     history.tables.foreach(table => target.drop(table.name)) // All suites share these tables.
   }
 
-  both("a value that was not sent follows its row through all keys of a batch") { smallCut =>
+  both("a value that was not sent follows its row through all keys of a batch") { memory =>
     val moved = table(21, "moved", "id", "v", "big")
     create(moved)
     def row(id: Int, v: String) = Seq(id.toString, v, s"T$v")
@@ -107,7 +107,7 @@ class CutApplySuite extends TableTests {
       batch(moved, 100)(Seq(1, 2).map(id => moved.insert(row(id, s"v$id")))),
       110,
       Seq(moved),
-      smallCut
+      memory
     )
     // The row 1 gets the keys 3, 4, …, 9. The row 2 gets 1, 2 and 30. A new row 10 gets 20 and 2.
     val chain = (1 +: (3 to 8)).zip(3 to 9).map { case (from, to) =>
@@ -119,14 +119,14 @@ class CutApplySuite extends TableTests {
     val fresh = moved.insert(row(10, "v10")) +: Seq(10 -> 20, 20 -> 2).map { case (from, to) =>
       moved.update(row(from, "v10"), row(to, "v10"))
     }
-    val found = run(batch(moved, 110)(chain, swap, fresh), 200, Seq(moved), smallCut)
+    val found = run(batch(moved, 110)(chain, swap, fresh), 200, Seq(moved), memory)
     assert(found(21).get.changes == 7 + 3 + 3)
     assert(content(moved) == moved.content)
     assert(content(moved) == Seq("2|v10|Tv10", "30|v2|Tv2", "9|v1|Tv1"))
   }
 
   both("a row moves although a value that was not sent belongs to a column that is dropped now") {
-    smallCut =>
+    memory =>
       val dropped = new ServerTable(
         51,
         "dropped",
@@ -137,15 +137,15 @@ class CutApplySuite extends TableTests {
       )
       create(dropped)
       val row = Seq("1", "a", "T1")
-      run(batch(dropped, 100)(Seq(dropped.insert(row))), 110, Seq(dropped), smallCut)
+      run(batch(dropped, 100)(Seq(dropped.insert(row))), 110, Seq(dropped), memory)
       val moves = batch(dropped, 110)(Seq(dropped.update(row, "101" +: row.tail)))
       dropped.drop("doc")
-      assert(run(moves, 120, Seq(dropped), smallCut).apply(51).get.changes == 1)
+      assert(run(moves, 120, Seq(dropped), memory).apply(51).get.changes == 1)
       assert(content(dropped) == Seq("101|a"))
   }
 
   both("an update without the old row that REPLICA IDENTITY FULL sends is the table's error") {
-    smallCut =>
+    memory =>
       for ((key, oid) <- Seq(Seq("id"), Nil).zip(Seq(52L, 53L))) {
         val full = new ServerTable(
           oid,
@@ -158,7 +158,7 @@ class CutApplySuite extends TableTests {
         create(full)
         val update = StreamMessages.update(Seq("1", "b"), oid = oid)
         val found =
-          run(batch(full, 100)(Seq(full.insert(Seq("1", "a")), update)), 110, Seq(full), smallCut)
+          run(batch(full, 100)(Seq(full.insert(Seq("1", "a")), update)), 110, Seq(full), memory)
         assert(
           error(found(oid)).getMessage.contains("does not have all columns of the replica identity")
         )
@@ -166,13 +166,13 @@ class CutApplySuite extends TableTests {
       }
   }
 
-  both("columns that had each other's names for a while are the table's error") { smallCut =>
+  both("columns that had each other's names for a while are the table's error") { memory =>
     val swapped = table(55, "swapped", "id", "a", "b")
     create(swapped)
     val target = swapped.target
     swapped.columns = swapped.columns.take(1) ++ swapped.columns.drop(1).reverse
     val messages = batch(swapped, 100)(Seq(swapped.insert(Seq("1", "of b", "of a"))))
-    val found = run(messages, 110, Seq(swapped), smallCut)(55)
+    val found = run(messages, 110, Seq(swapped), memory)(55)
     assert(target.schema == swapped.target.schema)
     assert(error(
       found
@@ -180,16 +180,16 @@ class CutApplySuite extends TableTests {
   }
 
   both("an insert that lacks a value, because a row filter made it of an update, is an error") {
-    smallCut =>
+    memory =>
       val filtered = table(54, "filtered", "id", "v")
       create(filtered)
       val insert = StreamMessages.insert(Seq("1", StreamMessages.Unchanged), oid = 54)
-      val found = run(batch(filtered, 100)(Seq(insert)), 110, Seq(filtered), smallCut)
+      val found = run(batch(filtered, 100)(Seq(insert)), 110, Seq(filtered), memory)
       assert(error(found(54)).asInstanceOf[LakeException].getCondition == "PGOUTPUT_TABLE_CHANGED")
       assert(content(filtered).isEmpty)
   }
 
-  both("rows without a key differ if a digit or a sign of their values differs") { smallCut =>
+  both("rows without a key differ if a digit or a sign of their values differs") { memory =>
     val hstoreAndTime = StructType.fromDDL("m MAP<STRING, STRING>, t TIMESTAMP")
     val nested = new ServerTable(
       56,
@@ -208,7 +208,7 @@ class CutApplySuite extends TableTests {
     val (deleted, left) = rows.splitAt(1)
     val changes = Seq(rows.map(nested.insert), deleted.map(nested.delete)).zip(Seq(100L, 110L))
     for ((messages, lsn) <- changes) {
-      val found = run(batch(nested, lsn)(messages), lsn + 10, Seq(nested), smallCut)
+      val found = run(batch(nested, lsn)(messages), lsn + 10, Seq(nested), memory)
       found(56).get: Unit
     }
     val found = target.read(spark, nested.name).selectExpr("CAST(f AS STRING)", "c.t")
@@ -217,7 +217,7 @@ class CutApplySuite extends TableTests {
   }
 
   both("a key with another text of the same numbers is the same key, and gets that text") {
-    smallCut =>
+    memory =>
       val keyed = new ServerTable(
         57,
         "nested key",
@@ -249,7 +249,7 @@ class CutApplySuite extends TableTests {
       )
       val found = cuts.zipWithIndex.map { case (messages, at) =>
         val lsn = 100L + 20 * at
-        run(batch(keyed, lsn)(messages), lsn + 10, Seq(keyed), smallCut)(57).get: Unit
+        run(batch(keyed, lsn)(messages), lsn + 10, Seq(keyed), memory)(57).get: Unit
         target.read(spark, keyed.name).selectExpr("CAST(f AS STRING)", "d", "v").collect()
           .map(_.mkString(" ")).toSeq
       }
@@ -258,7 +258,7 @@ class CutApplySuite extends TableTests {
   }
 
   both("a change that does not fit the target is the table's error, or is repaired and counted") {
-    smallCut =>
+    memory =>
       val drifted = table(31, "drift`ed ü", "i`d.1", "s t")
       val sound = table(32, "sound", "id", "s")
       Seq(drifted, sound).foreach(create)
@@ -266,7 +266,7 @@ class CutApplySuite extends TableTests {
         batch(drifted, 100)(Seq(drifted.insert(Seq("1", "a")))),
         110,
         Seq(drifted, sound),
-        smallCut
+        memory
       )
       def wrong(change: => Array[Byte]) = {
         val before = drifted.rows.toSeq
@@ -274,7 +274,7 @@ class CutApplySuite extends TableTests {
         val good = sound.insert(Seq((sound.rows.size + 1).toString, "x"))
         val lsn = target.marks("sound") + 1000
         val both = batch(drifted, lsn)(Seq(message)) ++ batch(sound, lsn + 1)(Seq(good))
-        val found = run(both, lsn + 10, Seq(drifted, sound), smallCut)
+        val found = run(both, lsn + 10, Seq(drifted, sound), memory)
         assert(content(sound) == sound.content)
         drifted.rows.clear()
         drifted.rows ++= before
@@ -303,46 +303,46 @@ class CutApplySuite extends TableTests {
           drifted.insert(Seq("9", "new"))
         )
       )
-      val found = run(repairs, end, Seq(drifted), smallCut, repairs = true)
+      val found = run(repairs, end, Seq(drifted), memory, repairs = true)
       assert(found(31).get.repaired == 3)
       assert(content(drifted) == Seq("1|again", "7|r", "9|new"))
   }
 
   both("changes below the mark of a table are left out, and a cut without others has no commit") {
-    smallCut =>
+    memory =>
       val marked = table(41, "marked", "id", "v")
       create(marked)
       val first = batch(marked, 100)(Seq(marked.insert(Seq("1", "a"))))
       val second = batch(marked, 110)(Seq(marked.insert(Seq("2", "b"))))
-      run(first, 110, Seq(marked), smallCut)
-      assert(run(first ++ second, 120, Seq(marked), smallCut)(41).get.changes == 1)
+      run(first, 110, Seq(marked), memory)
+      assert(run(first ++ second, 120, Seq(marked), memory)(41).get.changes == 1)
       assert(content(marked) == marked.content)
-      assert(run(first ++ second, 130, Seq(marked), smallCut)(41).get == CutResult.nothing)
+      assert(run(first ++ second, 130, Seq(marked), memory)(41).get == CutResult.nothing)
       assert(target.marks("marked") == 120)
   }
 
   both("a TRUNCATE of several tables applies to each, and needs no definition of the others") {
-    smallCut =>
+    memory =>
       val truncated = table(42, "truncated", "id", "v")
       create(truncated)
       run(
         batch(truncated, 100)(Seq(truncated.insert(Seq("1", "a")))),
         110,
         Seq(truncated),
-        smallCut
+        memory
       )
       truncated.rows.clear()
       val messages = Seq(StreamMessages.truncate(Seq(7L, 42L, 8L)), truncated.insert(Seq("2", "b")))
-      run(batch(truncated, 110)(messages), 120, Seq(truncated), smallCut)(42).get
+      run(batch(truncated, 110)(messages), 120, Seq(truncated), memory)(42).get
       assert(content(truncated) == Seq("2|b"))
   }
 
   both("an old key with NULL, which a partition with another identity sends, is an error") {
-    smallCut =>
+    memory =>
       val keyed = table(44, "keyed", "id", "k")
       create(keyed)
       val messages = Seq(StreamMessages.delete(key = Seq(null, "5"), oid = 44))
-      val found = run(batch(keyed, 100)(messages), 110, Seq(keyed), smallCut, repairs = true)
+      val found = run(batch(keyed, 100)(messages), 110, Seq(keyed), memory, repairs = true)
       assert(error(found(44)).getMessage.contains("A partition has another replica identity"))
   }
 
@@ -359,15 +359,15 @@ class CutApplySuite extends TableTests {
     Seq(keyed, counted).foreach(create)
     val context = spark.sparkContext
     context.getPersistentRDDs.values.foreach(_.unpersist(blocking = true))
-    for ((smallCut, number) <- Seq(CutApply.SmallCut, 0L).zipWithIndex) {
+    for ((memory, number) <- Seq(CutApply.Memory, 0L).zipWithIndex) {
       val lsn = 100L + 100 * number
       val ids = (1 to 300).map(_ + 10000 * number)
       val inserts = ids.map(id => keyed.insert(Seq(id.toString, s"T$id")))
       val moves = ids.map(id => keyed.update(Seq(id.toString, s"T$id"), Seq(s"-$id", s"T$id")))
       val rows = batch(keyed, lsn)(inserts, moves)
       val copies = Seq("1", "2").map(x => counted.insert(Seq(x))) :+ counted.delete(Seq("1"))
-      val found = run(rows, lsn + 50, Seq(keyed), smallCut) ++
-        run(batch(counted, lsn)(copies), lsn + 50, Seq(counted), smallCut)
+      val found = run(rows, lsn + 50, Seq(keyed), memory) ++
+        run(batch(counted, lsn)(copies), lsn + 50, Seq(counted), memory)
       found.values.foreach(_.get)
       assert(content(keyed) == keyed.content)
       assert(content(counted) == counted.content)

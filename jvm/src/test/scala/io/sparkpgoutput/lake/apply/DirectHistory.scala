@@ -50,6 +50,9 @@ final class DirectHistory(
   val oracle = new TargetOracle(table)
   private val history = new ServerHistory(random, Seq(table))
   private val merged = s"${table.name}m"
+
+  /** In some histories, only cuts of few changes are small, and the executors fold those of many changes. */
+  private val memory = if (seed / Formats % 5 == 4) 40000 else CutApply.Memory
   private val mark = MarkName("job", Oid, 0)
   private val log = new StringBuilder
 
@@ -163,7 +166,7 @@ final class DirectHistory(
       })
     }
     def write(into: Target, name: String, repairs: Boolean) = Try(
-      new CutApply(into, repairs, mixed = mixed, mostOld = mostOld).commit(
+      new CutApply(into, repairs, memory = memory, mixed = mixed, mostOld = mostOld).commit(
         spark,
         table.target.copy(target = name),
         table.formerNames,

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.apply
 
 import java.nio.file.Files
+import java.util.concurrent.CountDownLatch
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.collection.mutable
@@ -155,12 +156,12 @@ class DirectWriteSuite extends DeltaTests {
     val most = CutLimit(1L << 30)
     val long = CutLimit(bytes = 1 << 20, changes = 1000000)
     val table = history.wide
-    val cuts = new CutApply(target, repairs = false, smallCut = 10)
+    val cuts = new CutApply(target, repairs = false, memory = 40000)
     def limit(table: ServerTable, queue: CutLimit) = cuts.limit(table.target, queue, most)
     val mark = create(target, table)
     assert(limit(table, long).changes < 1000000)
     assert(limit(table, CutLimit(bytes = 1 << 29, changes = 10)).bytes < most.bytes)
-    assert(limit(table, CutLimit(bytes = 1 << 20, changes = 10)) == most)
+    assert(limit(table, CutLimit(bytes = 1 << 10, changes = 10)) == most)
     assert(limit(history.tables.find(_.key.isEmpty).get, long) == most)
 
     // A transaction is too large for a direct write, so the next cut has as many as a MERGE may take. The queue has
@@ -185,6 +186,53 @@ class DirectWriteSuite extends DeltaTests {
     assert(limit(table, long).changes < 1000000)
     write(40, 204 to 304)
     assert(limit(table, long) == most)
+  }
+
+  test("large cuts wait for memory, and small ones do not") {
+    val target = IcebergTables.in(spark, "room")
+    val table = new ServerHistory(new Random(1)).wide
+    val mark = MarkName("job", table.oid, 0)
+    val names = Seq("one", "two", "small")
+    names.foreach { name =>
+      target.create(name, table.target.schema, table.key, Map.empty)
+      target.commit(spark, name, mark, None, 1)(
+        TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
+      )
+    }
+    val (begun, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
+    val (now, most) = (new AtomicInteger, new AtomicInteger)
+    val slow = new TargetBehind(target) {
+      override def commit(
+          session: SparkSession,
+          table: String,
+          name: MarkName,
+          expected: Option[Long],
+          lsn: Long
+      )(write: TargetWrite): Unit = {
+        assert(write.isInstanceOf[TargetWrite.Direct])
+        if (table != "small") {
+          most.accumulateAndGet(now.incrementAndGet(), math.max(_, _))
+          begun.countDown()
+          goesOn.await()
+        }
+        super.commit(session, table, name, expected, lsn)(write)
+        if (table != "small") now.decrementAndGet(): Unit
+      }
+    }
+    val cuts = new CutApply(slow, repairs = false, memory = 60000)
+    def write(name: String, keys: Range) = {
+      val rows = keys.map(key => table.insert(Seq(s"$key", "a", "1", "b", "c")))
+      val messages = CutOfServer.transaction(10, table.relation +: rows)
+      val to = table.target.copy(target = name)
+      cuts.commit(spark, to, Map.empty, mark, 1, CutOfServer(table.oid, messages, 11))
+    }
+    val large = names.take(2).map(name => Future(write(name, 1 to 101)))
+    begun.await()
+    assert(write("small", 1 to 3).changes == 3)
+    goesOn.countDown()
+    assert(large.map(Await.result(_, Duration.Inf).changes) == Seq(101, 101))
+    assert(most.get == 1)
+    assert(names.map(target.read(spark, _).count()) == Seq(101, 101, 3))
   }
 
   /** A target of each format. */
@@ -315,7 +363,7 @@ class DirectWriteSuite extends DeltaTests {
     DeltaLog.clearCache() // The log of another process is another one, too.
     table.sql("ALTER TABLE {} ADD COLUMNS (mine INT)")
     table.sql("UPDATE {} SET mine = 7")
-    table.smallCut = 0
+    table.memory = 0
     val again = 20L -> Seq(server.delete(row(1, "a", "b")), server.insert(row(1, "c", "b")))
     val problem = intercept[PgOutputException](table.cut(again))
     assert(problem.getCondition == "PGOUTPUT_COMMIT_CONFLICT")

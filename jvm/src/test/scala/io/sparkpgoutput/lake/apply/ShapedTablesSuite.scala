@@ -100,7 +100,11 @@ class ShapedTablesSuite extends DeltaTests {
           val cut = CutOfServer(table.oid, batch, history.end, definition)
           definition = cut.definition.orElse(definition)
           // Executors fold each third cut.
-          new CutApply(target, repairs = false, smallCut = if (number % 3 == 0) 0 else 10000)
+          new CutApply(
+            target,
+            repairs = false,
+            memory = if (number % 3 == 0) 0 else CutApply.Memory
+          )
             .commit(session, mirrored, Map.empty, name, mark, cut)
           mark = history.end
           assert(table.contentOf(target, spark) == table.content)

@@ -28,8 +28,8 @@ class WrittenTable(
 ) {
   import WrittenTable._
 
-  /** The most changes of a cut that the driver folds. */
-  var smallCut: Long = CutApply.SmallCut
+  /** The memory for cuts that the driver folds. */
+  var memory: Long = CutApply.Memory
 
   val server = new ServerTable(
     1,
@@ -74,7 +74,7 @@ class WrittenTable(
       CutOfServer.transaction(lsn, server.relation +: sent)
     }
     val end = transactions.last._1 + 1
-    val found = new CutApply(target, repairs, smallCut = smallCut, mostOld = mostOld)
+    val found = new CutApply(target, repairs, memory = memory, mostOld = mostOld)
       .commit(spark, server.target, Map.empty, Name, mark, CutOfServer(1, messages, end))
     mark = end
     found

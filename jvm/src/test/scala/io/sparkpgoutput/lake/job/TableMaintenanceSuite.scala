@@ -130,6 +130,20 @@ class TableMaintenanceSuite extends SparkSessionTests {
     } finally threads.close()
   }
 
+  test("a table that is behind is maintained after some commits only") {
+    val target = new Failing
+    ended(target) { (_, maintenance) =>
+      def commit() = maintenance.after(table.source.oid, waiting = 20000)
+      (1 to 15).foreach(_ => commit())
+      Thread.sleep(50)
+      assert(target.done.isEmpty)
+      commit()
+      val end = System.nanoTime() + 10000000000L
+      while (target.done.length < parts.length && System.nanoTime() < end) Thread.sleep(1)
+      assert(target.done.toSeq == parts)
+    }
+  }
+
   test("a job that ends by itself waits for the maintenance of the tables that it has written") {
     val target = new Failing
     ended(target) { (_, maintenance) =>
