@@ -76,7 +76,7 @@ final class CutApply(
   /** The tables whose next cut has the limit of the user, because the last one was written by a query. */
   private val wide = ConcurrentHashMap.newKeySet[String]
 
-  /** Whether small cuts of a table are written directly. */
+  /** Whether cuts of a table are written directly. */
   private def isDirect(table: MirroredTable) = !table.isHistory && table.source.key.nonEmpty &&
     target.look(table.target).notDirect.isEmpty
 
@@ -142,7 +142,7 @@ final class CutApply(
       done
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown) }
 
-  /** Waits until a large cut has its memory. Small cuts do not wait, because only as many as tables are committed at the same time. */
+  /** Waits until a large cut has its memory. Small cuts do not wait: there are only as many as tables that are committed. */
   private def inRoom[T](needed: Long)(fold: => T): T = {
     room.acquire(kib(needed))
     try fold

@@ -22,7 +22,7 @@ import io.sparkpgoutput.lake.fold.{ChangeFold, FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.route.MessagePosition
 
 /**
- * Writes a small cut of a table with a key without a MERGE. The rows and the errors are the same as those of
+ * Writes a cut of a table with a key without a MERGE. The rows and the errors are the same as those of
  * [[KeyedWrite]]. If the target has versions, a version that ends is deleted, and added again with its end.
  *
  * @param found the rows of the fold

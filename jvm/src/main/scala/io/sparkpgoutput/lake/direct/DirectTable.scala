@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * A version of a table of the target, by its data files. '''The direct commit''' writes a small cut into it
+ * A version of a table of the target, by its data files. '''The direct commit''' writes a cut into it
  * without a MERGE, and without a job of Spark.
  *
  * {{{

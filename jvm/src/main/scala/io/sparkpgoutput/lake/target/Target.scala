@@ -70,7 +70,7 @@ trait Target {
   /** The tables of the namespace. */
   def tables(): Seq[String]
 
-  /** Looks at a table before a small cut. Another writer can have changed it since. */
+  /** Looks at a table before a cut. Another writer can have changed it since. */
   def look(table: String): TargetLook
 
   /**
@@ -207,7 +207,7 @@ trait Target {
  * What is known of a table.
  *
  * @param schema all columns, including columns of users
- * @param notDirect why small cuts are written by a MERGE; None if they are written directly
+ * @param notDirect why cuts are written by a MERGE; None if they are written directly
  */
 final case class TargetLook(schema: StructType, notDirect: Option[String])
 
