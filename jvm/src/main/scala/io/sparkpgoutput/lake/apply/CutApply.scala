@@ -169,7 +169,7 @@ final class CutApply(
       val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
       lazy val own = sessionOf(session, isSmall = true)
       run(own, new ChangePacker(ChunkBytes, chunks += _)) { (batch, look) =>
-        val rows = batch.rows(ChangeChunk.sorted(chunks.iterator))
+        val rows = batch.rows(ChangeChunk.sorted(chunks.toIndexedSeq))
         chunks.clear() // A large cut needs the memory for its commit.
         def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
         if (
@@ -358,8 +358,8 @@ final class TableBatch(
   }
 
   /** Folds changes that the driver has, in the order of [[ChangeView]]. */
-  def rows(changes: Array[ChangeView]): IndexedSeq[InternalRow] =
-    ChangeFold.of(format, changes.iterator).map(_.copy()).toIndexedSeq
+  def rows(changes: Iterator[ChangeView]): IndexedSeq[InternalRow] =
+    ChangeFold.of(format, changes).map(_.copy()).toIndexedSeq
 
   /** Returns the write for rows of the fold. */
   def plan(rows: IndexedSeq[InternalRow]): PlannedWrite =

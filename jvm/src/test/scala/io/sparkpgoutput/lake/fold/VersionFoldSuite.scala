@@ -49,8 +49,8 @@ class VersionFoldSuite extends AnyFunSuite {
           ConversionOptions(),
           isStrict = true
         )
-        val sorted = ChangeChunk.sorted(changes.result().iterator)
-        merge(format, ChangeFold.of(format, sorted.iterator).map(_.copy()).toVector)
+        val sorted = ChangeChunk.sorted(changes.result())
+        merge(format, ChangeFold.of(format, sorted).map(_.copy()).toVector)
       }
     }
 
