@@ -219,11 +219,13 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
           marking.sources = snapshotsOf(rows)
           val transaction = Transactions.newTransaction(marked.name, marking)
           val all = withOthers(table, rows)
-          checkSorted(table, transaction.table, all.schema)
+          // A type that Iceberg lacks, such as SMALLINT, is not another one than that of the table.
+          val columns = TargetTypes.of(format, table, all.schema, Nil)
+          checkSorted(table, transaction.table, columns)
           // Iceberg does not remove a column that the shape uses.
-          if (shape.nonEmpty && !IcebergColumns.fits(transaction.table.schema, all.schema))
+          if (shape.nonEmpty && !IcebergColumns.fits(transaction.table.schema, columns))
             IcebergShape.fit(transaction, TableShape.none)
-          IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, all.schema)
+          IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, columns)
           shape.foreach(IcebergShape.fit(transaction, _))
           val replaced = TablePlans.Loaded(sparkTable(transaction.table), place.catalog)
           TablePlans.overwrite(session, replaced, once(session, transaction.table, all))

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.apply
 
 import java.nio.file.Files
 
+import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.spark.sql.Row
@@ -10,6 +11,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 
 import org.apache.iceberg.spark.Spark3Util
+import org.apache.iceberg.types.TypeUtil
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
@@ -49,7 +51,6 @@ class ShapedTablesSuite extends DeltaTests {
     if (format == "iceberg") {
       val found = iceberg(table)
       def column(id: Int) = found.schema.findColumnName(id)
-      import scala.jdk.CollectionConverters._
       (
         found.spec.fields.asScala.toSeq.map(field =>
           s"${field.transform} ${column(field.sourceId)}"
@@ -196,6 +197,32 @@ class ShapedTablesSuite extends DeltaTests {
       val all = target.read(spark, "events").orderBy("v", "id").collect().toSeq
       assert(all == Seq("a", "b", "c", "d").flatMap(v => (0 to 2).map(Row(_, v))))
     }
+  }
+
+  test("Iceberg: a copy keeps the columns whose types Iceberg has not, and a sort order by them") {
+    val target = open("iceberg")
+    val sorted = shape("", "s")
+    val schema = new StructType().add("id", IntegerType).add("s", ShortType)
+      .add("a", ArrayType(ByteType)).add("m", MapType(ShortType, ByteType))
+      .add("o", new StructType().add("b", ByteType))
+    if (target.exists("short")) target.drop("short")
+    target.create("short", schema, Seq("id"), Map.empty, sorted)
+    val values = (0 to 2).map { id =>
+      val byte = id.toByte
+      Row(id, (-id).toShort, Seq(byte), Map(id.toShort -> byte), Row(byte))
+    }
+    val rows = own.createDataFrame(values.asJava, schema)
+    target.commit(own, "short", name, None, 1)(TargetWrite.Append(rows))
+    def ids = TypeUtil.indexById(iceberg("short").schema.asStruct).keySet
+    val before = ids
+    (1 to 2).foreach { generation =>
+      target.commit(own, "short", name.copy(generation = generation), None, generation + 1L)(
+        TargetWrite.Replace(rows, Some(sorted))
+      )
+      assert(ids == before)
+    }
+    val found = target.read(spark, "short").selectExpr("s", "a[0]", "m[id]", "o.b").orderBy("s")
+    assert(found.collect().toSeq == (2 to 0 by -1).map(id => Row(-id, id, id, id)))
   }
 
   test("Delta: a text that would become NULL in a partition is an error of the table", TakesLong) {
