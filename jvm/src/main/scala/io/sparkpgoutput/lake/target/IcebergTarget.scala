@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.connector.catalog.TableCatalog
@@ -39,7 +40,7 @@ import org.apache.iceberg.{
   Transactions
 }
 
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache}
@@ -206,6 +207,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   ): Unit = {
     import commit.{lsn, name, table}
     val marking = this.marking(commit)
+    val begun = marking.current.metadataFileLocation
     val marked = new BaseTable(marking, load(table).name)
     val target = TablePlans.Loaded(sparkTable(marked), place.catalog)
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
@@ -221,10 +223,10 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
           val all = withOthers(table, rows)
           // A type that Iceberg lacks, such as SMALLINT, is not another one than that of the table.
           val columns = TargetTypes.of(format, table, all.schema, Nil)
-          checkSorted(table, transaction.table, columns)
           // Iceberg does not remove a column that the shape uses.
           if (shape.nonEmpty && !IcebergColumns.fits(transaction.table.schema, columns))
             IcebergShape.fit(transaction, TableShape.none)
+          checkUse(table, transaction.table, columns)
           IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, columns)
           shape.foreach(IcebergShape.fit(transaction, _))
           val replaced = TablePlans.Loaded(sparkTable(transaction.table), place.catalog)
@@ -233,7 +235,13 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
         case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
           TablePlans.merge(session, target, rows, condition, clauses, narrowed)
       }
-    finally session.conf.unset(summary)
+    catch {
+      // If nobody has written the table since, the same error comes again. If that is not known, it is tried again.
+      case problem: Exception
+          if ErrorCauses.of(problem).exists(IcebergDirect.isConflict) &&
+            !Try(marking.refresh()).toOption.exists(_.metadataFileLocation == begun) =>
+        throw TargetError.conflict(sqlName(table), problem)
+    } finally session.conf.unset(summary)
     // A MERGE that changes nothing makes no snapshot.
     if (!marking.hasCommitted) marked.newFastAppend().set(name.toString, lsn.toString).commit()
   }
@@ -244,18 +252,29 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     .collect { case read: SparkTable => Option(read.table.currentSnapshot) }
     .flatten.map(_.snapshotId).toSet
 
-  /** Iceberg reads each sort order that a table has had, and fails if one of its columns is gone. */
-  private def checkSorted(name: String, table: Table, rows: StructType): Unit = {
-    val sorted = table.sortOrders.values.asScala.flatMap(_.fields.asScala)
-      .flatMap(field => Option(table.schema.findColumnName(field.sourceId))).toSet
-    rows.find(field => sorted(field.name) && IcebergColumns.isReplaced(table.schema, field))
-      .foreach(field =>
-        throw new LakeException(
-          "PGOUTPUT_REPLICATE_OPTION.SORTED_COLUMN",
-          "table" -> sqlName(name),
-          "column" -> field.name
-        )
-      )
+  /**
+   * Checks that no column is replaced that Iceberg needs. It reads each sort order that a table has had, and fails if
+   * one of its columns is gone. It does not remove a column of the current partitioning.
+   */
+  private def checkUse(name: String, table: Table, rows: StructType): Unit = {
+    def replaced(id: Int) = IcebergColumns.replaced(table.schema, rows, id)
+    for {
+      field <- table.sortOrders.values.asScala.flatMap(_.fields.asScala)
+      column <- replaced(field.sourceId)
+    } throw new LakeException(
+      "PGOUTPUT_REPLICATE_OPTION.SORTED_COLUMN",
+      "table" -> sqlName(name),
+      "column" -> column
+    )
+    for {
+      field <- table.spec.fields.asScala if !field.transform.isVoid
+      column <- replaced(field.sourceId)
+    } throw new LakeException(
+      "PGOUTPUT_REPLICATE_OPTION.PARTITION_COLUMN",
+      "table" -> sqlName(name),
+      "column" -> column,
+      "field" -> TablePlace.quoted(field.name)
+    )
   }
 
   /**
@@ -489,7 +508,10 @@ final private class MarkingOperations(
       throw refused(new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table))
     if (found != expected) throw refused(TargetError.otherMark(table, expected, found))
     if (!sources.forall(isSource(base, _)))
-      throw new ValidationException("The rows that stay were read from an earlier snapshot.")
+      throw refused(TargetError.conflict(
+        table,
+        new ValidationException("The rows that stay were read from an earlier snapshot.")
+      ))
     val snapshot = metadata.currentSnapshot
     if (snapshot == null || snapshot == base.currentSnapshot)
       throw refused(new LakeException("PGOUTPUT_TARGET_FORMAT.NOT_CURRENT", "table" -> table))
@@ -500,6 +522,6 @@ final private class MarkingOperations(
   }
 
   /** Iceberg removes the manifests of a commit that fails in this way, and does not try it again. */
-  private def refused(error: LakeException) =
+  private def refused(error: PgOutputException) =
     new ValidationException(error, "%s", error.getMessage)
 }

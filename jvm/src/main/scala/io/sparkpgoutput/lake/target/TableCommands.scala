@@ -165,12 +165,22 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       case problem: Exception if isOvertaken(problem) => false
     }
 
-  /** Commits by a query of Spark. */
+  /**
+   * Commits by a query of Spark.
+   *
+   * @throws PgOutputException
+   *   if another writer has prevented that, and the format has the same class of errors also for other causes
+   */
   protected def query(session: SparkSession, commit: MarkedCommit, write: TargetWrite.Query): Unit
 
   private def write(session: SparkSession, commit: MarkedCommit, write: TargetWrite): Unit =
     write match {
-      case TargetWrite.Direct(change) => attempt()(direct(commit)(change))
+      case TargetWrite.Direct(change) =>
+        try attempt()(direct(commit)(change))
+        catch {
+          case problem: Exception if isOvertaken(problem) =>
+            throw TargetError.conflict(sqlName(commit.table), problem)
+        }
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, commit, other)
         // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
@@ -267,13 +277,13 @@ object TableCommands {
 
   /**
    * The classes of the errors that Delta and Iceberg throw if somebody else commits at the same
-   * time. They are names, because the JARs may be absent.
+   * time. They are names, because the JARs may be absent. A ValidationException of Iceberg can have
+   * other causes.
    */
   private val Conflicts = Set(
     "io.delta.exceptions.DeltaConcurrentModificationException",
     "org.apache.spark.sql.delta.DeltaConcurrentModificationException",
-    "org.apache.iceberg.exceptions.CommitFailedException",
-    "org.apache.iceberg.exceptions.ValidationException"
+    "org.apache.iceberg.exceptions.CommitFailedException"
   )
 
   private def isConflict(problem: Throwable) =

@@ -9,6 +9,7 @@ import org.apache.spark.sql.types._
 
 import org.apache.iceberg.expressions.{Expressions, Term}
 import org.apache.iceberg.spark.SparkSchemaUtil
+import org.apache.iceberg.types.{TypeUtil, Types}
 import org.apache.iceberg.{Schema, Transaction, UpdateSchema}
 
 import io.sparkpgoutput.changes.TableName
@@ -219,11 +220,16 @@ private object IcebergColumns {
     rows.forall(field => before.exists(isSame(_, field)))
   }
 
-  /** Returns whether a table has a column with the name of another one, and with another type. */
-  def isReplaced(schema: Schema, field: StructField): Boolean =
-    SparkSchemaUtil.convert(schema).exists(known =>
-      known.name == field.name && known.dataType != field.dataType
-    )
+  /** Returns the column that [[fit]] would replace, and that has this id or a field with this id. */
+  def replaced(schema: Schema, rows: StructType, id: Int): Option[String] =
+    SparkSchemaUtil.convert(schema).zip(schema.columns.asScala).collectFirst {
+      case (known, column)
+          if rows.exists(field => isNamed(known, field) && !isSame(known, field)) &&
+            TypeUtil.indexById(Types.StructType.of(column)).containsKey(id) => column.name
+    }
+
+  private def isNamed(known: StructField, field: StructField) =
+    known.name.equalsIgnoreCase(field.name)
 
   private def isSame(one: StructField, other: StructField) =
     one.name == other.name && one.dataType == other.dataType
@@ -233,7 +239,7 @@ private object IcebergColumns {
     val before = SparkSchemaUtil.convert(schema)
     val after = SparkSchemaUtil.convert(rows)
     rows.foreach { field =>
-      val known = before.find(_.name.equalsIgnoreCase(field.name))
+      val known = before.find(isNamed(_, field))
       if (!known.exists(isSame(_, field))) {
         known.foreach(known => update.deleteColumn(known.name))
         // In this method, a name with a point is the name of a column, and not a path.

@@ -10,6 +10,8 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 
+import org.apache.iceberg.exceptions.ValidationException
+import org.apache.iceberg.expressions.Expressions
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.types.TypeUtil
 
@@ -223,6 +225,44 @@ class ShapedTablesSuite extends DeltaTests {
     }
     val found = target.read(spark, "short").selectExpr("s", "a[0]", "m[id]", "o.b").orderBy("s")
     assert(found.collect().toSeq == (2 to 0 by -1).map(id => Row(-id, id, id, id)))
+  }
+
+  test("Iceberg: the error of a column of another program's partitioning has a way out") {
+    val target = open("iceberg")
+    val schema = new StructType().add("id", IntegerType).add("place", IntegerType)
+    if (target.exists("placed")) target.drop("placed")
+    target.create("placed", schema, Seq("id"), Map.empty)
+    def rows(place: String) = own.range(3).selectExpr("int(id) id", s"$place place")
+    target.commit(own, "placed", name, None, 1)(TargetWrite.Append(rows("int(id)")))
+    iceberg("placed").updateSpec.addField(Expressions.bucket("place", 4)).commit()
+    def copy(lsn: Int, place: String) = target.commit(
+      own,
+      "placed",
+      name.copy(generation = lsn),
+      None,
+      lsn.toLong
+    )(TargetWrite.Replace(rows(place), None))
+    copy(2, "int(id)")
+    val error = intercept[LakeException](copy(3, "string(id)"))
+    assert(error.getMessage.contains(
+      "Run ALTER TABLE `lake`.`shaped`.`placed` DROP PARTITION FIELD `place_bucket_4`"
+    ))
+    iceberg("placed").updateSpec.removeField("place_bucket_4").commit()
+    copy(3, "string(id)")
+    val found = target.read(spark, "placed").orderBy("id").collect().toSeq
+    assert(found == (0 to 2).map(id => Row(id, id.toString)))
+  }
+
+  test("Iceberg: an error that no other writer has caused is not a conflict") {
+    val target = open("iceberg")
+    val schema = new StructType().add("id", IntegerType).add("v", StringType)
+    if (target.exists("alone")) target.drop("alone")
+    target.create("alone", schema, Seq("id"), Map.empty)
+    val rows = own.range(3).selectExpr("int(id) id", "string(id) v")
+    val problem = intercept[Exception](target.commit(own, "alone", name, None, 1)(
+      TargetWrite.Replace(rows, Some(shape("years(v)")))
+    ))
+    assert(problem.getClass == classOf[ValidationException], problem)
   }
 
   test("Delta: a text that would become NULL in a partition is an error of the table", TakesLong) {

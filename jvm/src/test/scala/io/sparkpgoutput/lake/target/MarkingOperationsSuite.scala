@@ -21,7 +21,7 @@ import org.apache.iceberg.{
 }
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.core.MarkName
 
 /** Commits to a table in a folder, whose file system can fail. */
@@ -129,5 +129,19 @@ class MarkingOperationsSuite extends AnyFunSuite {
     val error = intercept[ValidationException](appends(operations(made), 6, None))
     assert(error.getMessage.contains("another process"))
     assert(mark(made).contains(5L))
+  }
+
+  test("a commit of rows that were read from an earlier snapshot is a conflict") {
+    val made = table()
+    appends(operations(made), 5, None)
+    made.refresh()
+    val marking = new MarkingOperations(operations(made), "t", name, Some(5), 6)
+    marking.sources = Set(made.currentSnapshot.snapshotId)
+    made.newFastAppend().commit()
+    val error =
+      intercept[ValidationException](new BaseTable(marking, "t").newFastAppend().commit())
+    assert(
+      error.getCause.asInstanceOf[PgOutputException].getCondition == "PGOUTPUT_COMMIT_CONFLICT"
+    )
   }
 }
