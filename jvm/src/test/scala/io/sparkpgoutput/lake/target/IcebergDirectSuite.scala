@@ -577,6 +577,51 @@ class IcebergDirectSuite extends TableTests {
     )
   }
 
+  test("the files of a table that was renamed stay, also if another table has its folder") {
+    val catalog = "spark.sql.catalog.renaming"
+    spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
+    Seq(
+      "type" -> "hadoop",
+      "warehouse" -> Files.createTempDirectory("renaming").toString,
+      "cache-enabled" -> "false"
+    ).foreach { case (setting, value) => spark.conf.set(s"$catalog.$setting", value) }
+    val target = Targets.of(spark, "renaming.shop", Some("iceberg"), KeyCache.none)
+    def make(id: Int): Table = {
+      target.create("orders", columns, Nil, Map("write.metadata.compression-codec" -> "gzip"))
+      target.commit(spark, "orders", name, None, 1)(
+        TargetWrite.Direct(_ => DirectChange(Map.empty, Vector(InternalRow(id, null))))
+      )
+      Spark3Util.loadIcebergTable(spark, "renaming.shop.orders")
+    }
+    def removeOrphans() = target.removeOrphans("orders", Instant.now.plusSeconds(60))
+    val first = make(1)
+    def local(path: String) = Path.of(path.replaceFirst("^file:/*", "/"))
+    val data = local(first.newScan.planFiles().iterator.next().file.location)
+    assert(removeOrphans().isEmpty && Files.exists(data))
+    // Other catalogs than this one rename a table so, and leave its files where they are.
+    val folder = local(first.location).resolve("metadata")
+    val found = Files.list(folder)
+    val (metadata, others) =
+      try found.iterator.asScala.toVector.partition(_.toString.endsWith(".metadata.json"))
+      finally found.close()
+    others.filter(_.toString.matches(".*(crc|hint.*)")).foreach(Files.delete)
+    val renamed = metadata.map(file => Files.move(file, folder.resolve(s"old-${file.getFileName}")))
+    make(2)
+    val reason = removeOrphans()
+    assert(Files.exists(data) && renamed.forall(Files.exists(_)))
+    assert(reason.exists(_.matches("its folder has .*/old-.* of another table")), reason)
+    renamed.foreach(Files.delete)
+    // The writes of such files were interrupted.
+    val unfinished = Seq(
+      "00009-a.metadata.json" -> "",
+      "00009-b.gz.metadata.json" -> "",
+      "00009-c.metadata.json" -> "{\"format-version\":2,\"sch"
+    ).map { case (file, text) => Files.writeString(folder.resolve(file), text) }
+    assert(removeOrphans().isEmpty)
+    assert(!(data +: unfinished).exists(Files.exists(_)))
+    assert(target.read(spark, "orders").collect().toSeq == Seq(Row(2, null)))
+  }
+
   test("S3 Tables maintains the tables of its catalogs") {
     assert(target.maintainer.isEmpty) // Iceberg has loaded the catalog with its own settings.
     val settings =
