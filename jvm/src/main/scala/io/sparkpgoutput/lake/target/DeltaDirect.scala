@@ -46,7 +46,7 @@ final private[target] class DeltaDirect(
 ) extends DirectCommits[Snapshot](keys) {
   import DeltaDirect._
 
-  private var known = Option.empty[DeltaFiles]
+  @volatile private var known = Option.empty[DeltaFiles]
   @volatile private var committed = false
   private var layout = Option.empty[DeltaLayout]
 
@@ -107,6 +107,9 @@ final private[target] class DeltaDirect(
     known = Some(files)
     new DeltaVersion(besideCommits(snapshot), files, keys)
   }
+
+  /** The version of the table whose files are known. */
+  def knownVersion: Option[Long] = known.map(_.version)
 
   /** Whether [[commit]] has written the table. */
   def hasCommitted: Boolean = committed

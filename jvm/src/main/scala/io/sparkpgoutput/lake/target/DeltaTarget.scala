@@ -450,14 +450,20 @@ final class DeltaTarget(
         }
       case folder: FolderPlace => (DeltaLog.forTable(session, folder.path(table)), None)
     }
+    val seen = this.known(table).flatMap(_.knownVersion)
     val known = log.unsafeVolatileSnapshot
     val found =
       if (linked(DeltaHistory.isNewest(known)).contains(true)) known
       else log.update(false, None, catalogTable)
     // Delta computes the transactions when they are first asked for, with the settings of that moment.
     transactions(found): Unit
-    // The version in memory of a log that Delta has replaced would never become newer.
-    directs.computeIfPresent(table, (_, direct) => if (direct.log eq log) direct else null): Unit
+    // The version in memory of a log that Delta has replaced would never become newer. If somebody has replaced the
+    // files of the log by older ones, the versions that follow are not those whose files are known.
+    val isOther = seen.exists(_ > found.version)
+    directs.computeIfPresent(
+      table,
+      (_, direct) => if ((direct.log eq log) && !isOther) direct else null
+    ): Unit
     OpenedTable(log, catalogTable, found)
   }
 }

@@ -199,6 +199,42 @@ class DeltaTargetSuite extends DeltaTests {
     assert(rows == Set(2, 3, 4))
   }
 
+  test("a log that somebody has replaced by an older one has other commits of the same versions") {
+    val root = Files.createTempDirectory("replaced")
+    val folder = root.resolve("t")
+    val backup = Files.createTempDirectory("backup").resolve("t")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    def copy(from: Path, to: Path): Unit = {
+      val paths = Files.walk(from)
+      try paths.forEach(path => Files.copy(path, to.resolve(from.relativize(path))): Unit)
+      finally paths.close()
+    }
+    def version = target.version("t").toInt
+    (1 to 2).foreach(commit(target, _))
+    copy(folder, backup)
+    (3 to 5).foreach(commit(target, _))
+    val last = version
+    val paths = Files.walk(folder)
+    try paths.sorted(java.util.Comparator.reverseOrder[Path]).forEach(Files.delete(_))
+    finally paths.close()
+    copy(backup, folder)
+    val rows = spark.range(1).selectExpr("int(9) id")
+    while (version < last) {
+      val mark = target.mark("t", name)
+      target.commit(spark, "t", name, mark, mark.get + 1)(TargetWrite.Append(rows))
+    }
+    var found = Set.empty[String]
+    val mark = target.mark("t", name)
+    target.commit(spark, "t", name, mark, mark.get + 1)(TargetWrite.Direct { table =>
+      found = table.files.map(_.path).toSet
+      DirectChange(Map.empty, Vector.empty)
+    })
+    val all = DeltaLog.forTable(spark, folder.toString).update().allFiles.collect().map(_.path)
+    assert(found == all.toSet)
+    assert(target.read(spark, "t").orderBy("id").collect().toSeq == Seq(1, 2, 9, 9, 9).map(Row(_)))
+  }
+
   test("the files of a rewrite that is not committed are removed") {
     val root = Files.createTempDirectory("unmade")
     val target = Targets.of(spark, root.toString, Some("delta"))
