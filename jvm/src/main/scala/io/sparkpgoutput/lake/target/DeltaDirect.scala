@@ -43,10 +43,9 @@ final private[target] class DeltaDirect(
     val log: DeltaLog,
     catalogTable: Option[CatalogTable],
     keys: TableKeys
-) extends DirectCommits[Snapshot](keys) {
+) extends DirectCommits[Snapshot, DeltaFiles](keys) {
   import DeltaDirect._
 
-  @volatile private var known = Option.empty[DeltaFiles]
   @volatile private var committed = false
   private var layout = Option.empty[DeltaLayout]
 

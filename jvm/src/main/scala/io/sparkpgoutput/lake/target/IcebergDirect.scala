@@ -52,10 +52,8 @@ import io.sparkpgoutput.lake.direct.{
  * @see Iceberg's specification, "Row-level Deletes" and "Row Lineage"
  */
 final private[target] class IcebergDirect(keys: TableKeys)
-    extends DirectCommits[BaseTable](keys) {
+    extends DirectCommits[BaseTable, IcebergFiles](keys) {
   import IcebergDirect._
-
-  private var known = Option.empty[IcebergFiles]
 
   /**
    * Commits a change of the current version.

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.target
 
+import java.lang.ref.SoftReference
 import java.time.Instant
 
 import scala.annotation.tailrec
@@ -144,7 +145,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   }
 
   /** Returns what direct commits know of the files of a table. */
-  protected def known(table: String): Option[DirectCommits[_]]
+  protected def known(table: String): Option[DirectCommits[_, _]]
 
   final override def files(table: String): Option[TableFiles] = known(table).flatMap(_.tableFiles)
 
@@ -321,8 +322,21 @@ object TableProperties {
  * What a target knows of the files of a table between direct commits.
  *
  * @tparam V a version of the table, as its format has it
+ * @tparam F the list of the files of a version
  */
-abstract private[target] class DirectCommits[V](keys: TableKeys) {
+abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: TableKeys) {
+
+  /**
+   * A file needs some kilobytes, and a job has many tables, most of which have no commits for long. So the JVM forgets
+   * lists that were not used for some time, the sooner the less memory is free.
+   */
+  @volatile private var kept = new SoftReference[F](null)
+
+  /** The files of the last version that was looked at, unless the JVM has forgotten them. */
+  protected def known: Option[F] = Option(kept.get)
+
+  protected def known_=(files: Option[F]): Unit = kept = new SoftReference(files.orNull)
+
   @volatile private var counted = Option.empty[TableFiles]
 
   /** The number of files when they were all looked at the last time, or less. */

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.target
 
+import java.lang.ref.SoftReference
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
@@ -233,6 +234,29 @@ class DeltaTargetSuite extends DeltaTests {
     val all = DeltaLog.forTable(spark, folder.toString).update().allFiles.collect().map(_.path)
     assert(found == all.toSet)
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == Seq(1, 2, 9, 9, 9).map(Row(_)))
+  }
+
+  test("the list of a table's files is read again if the JVM has forgotten it") {
+    val root = Files.createTempDirectory("forgotten")
+    Targets.of(spark, root.toString, Some("delta")).create("t", schema, Nil, Map.empty)
+    val log = DeltaLog.forTable(spark, root.resolve("t").toString)
+    val direct = new DeltaDirect(spark, log, None, KeyCache.none.table("t"))
+    def filesOf(commit: Int) = {
+      var found = 0
+      val mark = SetTransaction(name.toString, commit.toLong, None)
+      direct.commit(log.update(), mark, "", _ => ()) { table =>
+        found = table.files.length
+        DirectChange(Map.empty, Vector(InternalRow(commit)))
+      }
+      found
+    }
+    assert((1 to 3).map(filesOf) == Seq(0, 1, 2))
+    val kept = direct.getClass.getSuperclass.getDeclaredFields
+      .find(_.getType == classOf[SoftReference[_]]).get
+    kept.setAccessible(true)
+    kept.get(direct).asInstanceOf[SoftReference[_]].clear()
+    val job = nextJob()
+    assert((4 to 5).map(filesOf) == Seq(3, 4) && nextJob() > job + 1)
   }
 
   test("the files of a rewrite that is not committed are removed") {
