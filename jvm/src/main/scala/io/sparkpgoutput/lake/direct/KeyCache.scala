@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.direct
 
 import java.io.{File, IOException}
+import java.lang.ref.Cleaner
 import java.nio.channels.FileChannel
 import java.nio.file.Files
 import java.nio.file.StandardOpenOption.{CREATE_NEW, DELETE_ON_CLOSE, READ, WRITE}
@@ -32,7 +33,7 @@ import org.apache.spark.sql.catalyst.InternalRow
  * which they are the same.
  *
  * The cache uses memory first, and then disk. If both are full, the cache removes the keys of tables without a lookup
- * for ten minutes. If there is no such table, the lookup reads the files.
+ * for ten minutes. If there is no such table, or if the room on disk is not free yet, the lookup reads the files.
  *
  * @param memory the bytes of all keys in memory
  * @param disk the bytes of all keys in files
@@ -52,6 +53,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   /** The bytes that are reserved for keys that are being collected. */
   private var collecting = 0L
   private val files = new AtomicLong
+  private lazy val unmapped = Cleaner.create()
 
   /** Returns the keys of a table by its name, with what earlier lookups have kept. */
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
@@ -117,7 +119,10 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     try {
       Files.createDirectories(root) // because a program can remove an empty folder of /tmp
       val path = root.resolve(s"${files.incrementAndGet()}.keys")
-      Using.resource(FileChannel.open(path, CREATE_NEW, READ, WRITE, DELETE_ON_CLOSE)) { channel =>
+      val bytes = keys.length * 8L
+      val mapped = Using.resource(
+        FileChannel.open(path, CREATE_NEW, READ, WRITE, DELETE_ON_CLOSE)
+      ) { channel =>
         val part = ByteBuffer.allocate(PartBytes).order(ByteOrder.nativeOrder)
         keys.grouped(PartBytes / 8).foreach { found =>
           part.clear()
@@ -125,9 +130,10 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
           part.limit(found.length * 8)
           while (part.hasRemaining) channel.write(part): Unit
         }
-        val mapped = channel.map(FileChannel.MapMode.READ_ONLY, 0, keys.length * 8L)
-        Some(mapped.order(ByteOrder.nativeOrder).asLongBuffer)
+        channel.map(FileChannel.MapMode.READ_ONLY, 0, bytes)
       }
+      unmapped.register(mapped, () => synchronized(usedDisk -= bytes))
+      Some(mapped.order(ByteOrder.nativeOrder).asLongBuffer)
     } catch {
       case problem: IOException =>
         failed = System.nanoTime()
@@ -135,10 +141,9 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
         None
     }
 
-  private[direct] def release(kept: KeptKeys): Unit = synchronized {
-    val bytes = kept.keys.limit() * 8L
-    if (kept.isOnDisk) usedDisk -= bytes else usedMemory -= bytes
-  }
+  /** The room of a file is free when the JVM has unmapped it, which it does after the last use of its keys. */
+  private[direct] def release(kept: KeptKeys): Unit =
+    if (!kept.isOnDisk) synchronized(usedMemory -= kept.keys.limit() * 8L)
 }
 
 object KeyCache {

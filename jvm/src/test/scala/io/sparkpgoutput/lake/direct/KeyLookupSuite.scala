@@ -284,6 +284,22 @@ class KeyLookupSuite extends AnyFunSuite {
     assert(keys.room == before - 1)
   }
 
+  test("keys on disk take their room until nothing can read them any more") {
+    val keys = cache(0, 16)
+    var kept = keys.keep(Array(1L, 2L), haveAll = true)
+    kept.foreach(keys.release)
+    System.gc()
+    assert(keys.room == 0 && keys.keep(Array(3L), haveAll = true).isEmpty)
+    assert(kept.exists(_.keys.get(1) == 2)) // and its file is still there
+    kept = None
+    val end = System.nanoTime() + 60000000000L
+    while (keys.room < 2 && System.nanoTime() < end) {
+      System.gc()
+      Thread.sleep(10)
+    }
+    assert(keys.keep(Array(3L), haveAll = true).nonEmpty && keys.room == 1)
+  }
+
   test("the cache forgets keys if a column of the key changes") {
     val table = new MemoryTable(StructType.fromDDL("id INT"), cache(1000, 0).table("t"))
     table.files = Seq(new MemoryFile("f1", IndexedSeq(InternalRow(1))))
