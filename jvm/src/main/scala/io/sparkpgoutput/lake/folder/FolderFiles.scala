@@ -47,9 +47,10 @@ private[folder] trait FolderFiles {
   /**
    * Writes a file if there is none of this name.
    *
+   * @param makesFolder whether the folder may be missing. Only the first file of a job makes it.
    * @return whether it did
    */
-  def create(name: String, content: Array[Byte]): Boolean
+  def create(name: String, content: Array[Byte], makesFolder: Boolean): Boolean
 
   /** Writes a file, and replaces an existing one. */
   def replace(name: String, content: Array[Byte]): Unit
@@ -113,13 +114,22 @@ final private class LocalFiles(folder: LocalPath) extends FolderFiles {
     try Some(Files.readAllBytes(path(name)))
     catch { case _: NoSuchFileException => None }
 
-  override def create(name: String, content: Array[Byte]): Boolean =
+  override def create(name: String, content: Array[Byte], makesFolder: Boolean): Boolean = {
+    if (!makesFolder) checkMounted()
     !Files.exists(path(name)) && write(name, content)(link(_, path(name)))
+  }
 
-  /** The folder itself is not made here: it is missing if its disk is not mounted any more. */
-  override def replace(name: String, content: Array[Byte]): Unit =
-    if (!Files.isDirectory(folder)) throw new NoSuchFileException(folder.toString)
-    else write(name, content)(Files.move(_, path(name), ATOMIC_MOVE): Unit)
+  override def replace(name: String, content: Array[Byte]): Unit = {
+    checkMounted()
+    write(name, content)(Files.move(_, path(name), ATOMIC_MOVE): Unit)
+  }
+
+  /**
+   * If the disk of the folder is not mounted any more, the folder is missing, or it is empty because it is the mount
+   * point. A file that was written there would be on another disk.
+   */
+  private def checkMounted(): Unit =
+    if (list("").isEmpty) throw new NoSuchFileException(folder.toString)
 
   override def delete(name: String): Unit = Files.deleteIfExists(path(name)): Unit
 
@@ -210,7 +220,7 @@ abstract private class HadoopFiles(files: FileSystem, folder: Path) extends Fold
 final private class StoredObjects(files: FileSystem, folder: Path)
     extends HadoopFiles(files, folder) {
 
-  override def create(name: String, content: Array[Byte]): Boolean =
+  override def create(name: String, content: Array[Byte], makesFolder: Boolean): Boolean =
     try {
       val file = files.createFile(path(name)).recursive().overwrite(false)
       // If the settings of S3A turn off conditions, S3A fails if it gets one.
@@ -259,7 +269,7 @@ final private class RenamedFiles(files: FileSystem, folder: Path)
       case found             => found
     }
 
-  override def create(name: String, content: Array[Byte]): Boolean =
+  override def create(name: String, content: Array[Byte], makesFolder: Boolean): Boolean =
     if (files.exists(path(name)) || files.exists(path(name + Next))) false
     else
       write(name, content) { written =>

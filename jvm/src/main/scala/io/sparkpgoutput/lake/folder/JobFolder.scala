@@ -34,8 +34,15 @@ final class JobFolder(path: String, configuration: Configuration) {
 
   private lazy val files = FolderFiles.of(path, configuration)
 
+  /** Whether this process has seen a state in the folder, which exists from then on. */
+  @volatile private var hasState = false
+
   /** The greatest epoch that has a state; None if there is no state. */
-  def newestEpoch(): Option[Long] = epochs().maxOption
+  def newestEpoch(): Option[Long] = {
+    val newest = epochs().maxOption
+    if (newest.nonEmpty) hasState = true
+    newest
+  }
 
   /**
    * Reads the state of the newest epoch.
@@ -78,7 +85,7 @@ final class JobFolder(path: String, configuration: Configuration) {
     else {
       // Whose file it is decides, and not the result of the call: the answer to an earlier try can be lost,
       // and not every object store refuses to write a file that exists.
-      files.create(stateFile(epoch), content): Unit
+      files.create(stateFile(epoch), content, makesFolder = !hasState): Unit
       val isOwn = files.read(stateFile(epoch)).exists(_.sameElements(content))
       // A process can be suspended before it creates the file. If its epoch is old by then, the file of this
       // epoch may have been removed.
@@ -124,7 +131,7 @@ final class JobFolder(path: String, configuration: Configuration) {
 
   /** Asks the job for something. Its answers have the id of the request. */
   def ask(request: JobRequest): Unit =
-    files.create(requestFile(request.id), RequestFormat.write(request)): Unit
+    create(requestFile(request.id), RequestFormat.write(request)): Unit
 
   /** Takes a request away. */
   def handled(id: String): Unit = files.delete(requestFile(id))
@@ -133,8 +140,12 @@ final class JobFolder(path: String, configuration: Configuration) {
   @tailrec def answer(id: String, answer: JobAnswer): Unit = {
     val next = numbers(id).lastOption.getOrElse(0) + 1
     // Another process of the job can answer at the same time.
-    if (!files.create(answerFile(id, next), RequestFormat.write(answer))) this.answer(id, answer)
+    if (!create(answerFile(id, next), RequestFormat.write(answer))) this.answer(id, answer)
   }
+
+  /** Creates a file of a job that has a state, so the folder must exist. */
+  private def create(name: String, content: Array[Byte]): Boolean =
+    files.create(name, content, makesFolder = false)
 
   /** Reads the answers to a request, the oldest first. A job removes them after a day. */
   def answers(id: String): Seq[JobAnswer] = numbers(id).flatMap { number =>

@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.folder
 import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.attribute.FileTime
-import java.nio.file.{Files, Path}
+import java.nio.file.{Files, NoSuchFileException, Path}
 import java.time.{Duration, Instant}
 import java.util.concurrent.{Callable, Executors}
 
@@ -335,6 +335,31 @@ class JobFolderSuite extends AnyFunSuite {
     intercept[IOException](folder.write(1, first))
     intercept[IOException](folder.writeStatus("{}"))
     assert(!Files.exists(path))
+  }
+
+  test("nothing is written where a folder was, or into its mount point, while its disk is away") {
+    val done = JobAnswer(JobAnswer.Done, "Done.")
+    for (isMountPoint <- Seq(false, true)) {
+      val path = Files.createTempDirectory("folder").resolve("disk")
+      val folder = new JobFolder(path.toString, TestFileSystems.configuration)
+      assert(folder.take(1, first))
+      val aside = path.resolveSibling("aside")
+      Files.move(path, aside)
+      if (isMountPoint) Files.createDirectory(path)
+      val writes: Seq[() => Any] = Seq(
+        () => folder.answer("1", done),
+        () => folder.ask(ResyncAllRequest("1")),
+        () => folder.write(1, first),
+        () => folder.writeStatus("{}"),
+        () => folder.take(2, first)
+      )
+      writes.foreach(write => intercept[NoSuchFileException](write()))
+      assert(names(path).isEmpty && Files.exists(path) == isMountPoint)
+      Files.deleteIfExists(path)
+      Files.move(aside, path)
+      folder.answer("1", done)
+      assert(folder.answers("1") == Seq(done) && folder.take(2, first))
+    }
   }
 
   test("without hard links, only one process can move a file to a name") {
