@@ -17,6 +17,7 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.documentation import DOCS, blocks
+from support.history_judge import assert_copies, history
 from support.job_report import wait_until_live, wait_while_running
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
@@ -109,6 +110,49 @@ def test_a_table_that_was_restored_is_copied_after_a_promotion(
             copies = [line.split(":")[0] for line in report if line.startswith("Copied")]
             assert copies == ["Copied public.orders"], report
             assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_tables_of_which_older_rows_were_restored_are_copied(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The rows have no valid mark, and are still those of the job."""
+    modes = {"orders": "mirror", "seats": "versions", "readings": "history"}
+    job = LakeJob(tmp_path, server, target, mode=modes)
+    with job.session(spark) as replicate:
+        assert copied(replicate(once=True)) == len(TABLES)
+        first = {table: newest_version(spark, job, table) for table in TABLES}
+        server.execute("DELETE FROM orders WHERE id = 1; DELETE FROM seats WHERE id = 1")
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=list(TABLES))
+        assert copied(replicate(once=True)) == len(TABLES)
+        for table, version in first.items():
+            go_back(spark, job, table, version)
+            assert spark.table(job.sql_name(table)).count() == 50
+        assert copied(replicate(once=True)) == len(TABLES)
+        assert copied(replicate(once=True)) == 0
+        assert_equal(spark, job, {table: table for table in ("orders", "seats")})
+        ended = spark.table(job.sql_name("seats")).where("_to_lsn IS NOT NULL").collect()
+        assert [row.id for row in ended] == [1]
+        assert_copies(history(spark, job, "readings"), 2)
+
+
+def newest_version(spark: SparkSession, job: LakeJob, table: str) -> int:
+    """Return the version of a table of Delta, or the snapshot of one of Iceberg."""
+    name = job.sql_name(table)
+    of_iceberg = f"SELECT snapshot_id FROM {name}.history ORDER BY made_current_at DESC"
+    query = f"DESCRIBE HISTORY {name}" if job.format == "delta" else of_iceberg
+    newest, *_ = spark.sql(query).collect()
+    return int(newest[0])
+
+
+def go_back(spark: SparkSession, job: LakeJob, table: str, version: int) -> None:
+    """Restore the rows that a table had at a version."""
+    if job.format == "delta":
+        spark.sql(f"RESTORE TABLE {job.sql_name(table)} TO VERSION AS OF {version}")
+    else:
+        catalog, namespace = job.target.split(".")
+        name = f"{namespace}.{table}"
+        spark.sql(f"CALL {catalog}.system.rollback_to_snapshot('{name}', {version})")
 
 
 def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(

@@ -187,7 +187,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     private val areMarked = isOfTable && own.marks(job.state, table)
     private val isNew =
       own.prepare(job.state, table, job.options.newProperties(job.target.format))
-    private val isFirst = own.newest(table.target).isEmpty
+    // A table of which an older state was restored has marks, even if none of them is valid.
+    private val isFirst = target.newest(table.target, job.state.id).isEmpty
     if (isFirst && !isNew) checkEmpty(table)
     private val shape = own.shape(table)
     if (table.table.isHistory) {

@@ -203,12 +203,17 @@ final class OwnTables(session: SparkSession, val target: Target) {
   private def isOfJob(job: JobState, properties: Map[String, String]) =
     properties.get(Job).contains(job.id)
 
-  /** The newest mark of a table, of any generation. */
+  /** The newest mark of a table, of any generation; None if it has none, or if its rows are older than the mark. */
   def newest(table: String): Option[Long] = newest(table, propertiesIn(table))
 
   private def newest(table: String, properties: Map[String, String]): Option[Long] =
-    // A table of which an older state was restored has no valid mark.
-    newestName(table, properties).flatMap(name => Try(target.mark(table, name)).toOption.flatten)
+    newestName(table, properties).flatMap { name =>
+      try target.mark(table, name)
+      catch {
+        // A table of which an older state was restored has no valid mark. Other errors say nothing about the mark.
+        case lost: LakeException if lost.getCondition == "PGOUTPUT_MARK_LOST" => None
+      }
+    }
 
   private def newestName(table: String, properties: Map[String, String]) =
     properties.get(Job).flatMap(target.newest(table, _))
