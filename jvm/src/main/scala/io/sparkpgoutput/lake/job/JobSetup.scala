@@ -16,7 +16,7 @@ import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableErr
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
-import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, TablePlace, Target, Targets}
+import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, Targets}
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
@@ -230,7 +230,6 @@ final private[job] class ReadyJob(
     try mark
     catch {
       case known: LakeException if known.getCondition == "PGOUTPUT_MARK_LOST" => None
-      case NonFatal(error) if TablePlace.isLost(error)                        => None
       case NonFatal(error) =>
         cannotRead(table, error)
         None

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.OutputStream
+import java.io.{FileNotFoundException, OutputStream}
 import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
 
@@ -455,6 +455,9 @@ final class DeltaTarget(
     val found =
       if (linked(DeltaHistory.isNewest(known)).contains(true)) known
       else log.update(false, None, catalogTable)
+    // Delta takes a table of a catalog for an empty one if its folder is away, as on a disk that is not mounted.
+    if (catalogTable.nonEmpty && found.version < 0)
+      throw new FileNotFoundException(s"The table ${sqlName(table)} has no log in ${log.dataPath}.")
     // Delta computes the transactions when they are first asked for, with the settings of that moment.
     transactions(found): Unit
     // The version in memory of a log that Delta has replaced would never become newer. If somebody has replaced the

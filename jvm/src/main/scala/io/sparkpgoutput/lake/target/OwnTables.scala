@@ -3,7 +3,6 @@ package io.sparkpgoutput.lake.target
 import java.util.concurrent.{Callable, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.sql.pgoutput.ClonedSession
@@ -218,14 +217,16 @@ final class OwnTables(session: SparkSession, val target: Target) {
   private def newestName(table: String, properties: Map[String, String]) =
     properties.get(Job).flatMap(target.newest(table, _))
 
-  /** A namespace can have views, and tables of other formats. */
+  /**
+   * Returns the properties of a table; none if a view or a table of another format has the name, or if the table is gone
+   * since it was listed. After any other error, it is not known whose table it is. For example, the metastore does not
+   * answer, or the catalog has the table, and its metadata file is on a disk that is away.
+   */
   private def propertiesIn(table: String): Map[String, String] =
     try target.properties(table)
     catch {
       case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
-      case _: AnalysisException                                                   => Map.empty
-      // Only the work on this table needs the metadata, and then fails.
-      case NonFatal(error) if TablePlace.isLost(error) => Map.empty
+      case known: AnalysisException if isOther(known)                             => Map.empty
     }
 }
 
@@ -251,6 +252,14 @@ final case class OwnTable(
 )
 
 object OwnTables {
+
+  /** The conditions of Spark's errors if a name has no table, has no namespace any more, or is that of a view. */
+  private val NoTable =
+    Set("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "EXPECT_TABLE_NOT_VIEW")
+
+  private def isOther(error: AnalysisException) =
+    Option(error.getCondition).exists(condition => NoTable(condition.takeWhile(_ != '.')))
+
   final private val Threads = 8
   private val Prefix = "spark-pgoutput."
   final private val Version = 2

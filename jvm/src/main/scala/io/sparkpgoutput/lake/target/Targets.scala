@@ -32,7 +32,7 @@ import org.apache.hadoop.fs.{
   RawLocalFileSystem
 }
 
-import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.ObjectStores
 
@@ -203,11 +203,6 @@ sealed trait TablePlace {
 }
 
 object TablePlace {
-
-  /** Returns whether a catalog has a table whose metadata file is gone. */
-  def isLost(error: Throwable): Boolean = ErrorCauses.of(error).exists(
-    _.getClass.getName.endsWith("iceberg.exceptions.NotFoundException")
-  )
 
   /**
    * Returns whether a table that is listed exists. If the answer is an error, the table has its entry, and what reads

@@ -1,9 +1,14 @@
 package io.sparkpgoutput.lake.target
 
 import java.io.IOException
-import java.nio.file.Files
+import java.net.URI
+import java.nio.file.{Files, Path}
 
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.IntegerType
+
+import org.apache.iceberg.exceptions.NotFoundException
 
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.apply.{ServerTable, TypeOids}
@@ -70,5 +75,71 @@ class OwnTablesSuite extends DeltaTests {
     intercept[IOException](own.newest("one"))
     intercept[IOException](own.close("one"))
     assert(target.version("one") == version)
+  }
+
+  test("an error of the catalog does not count as a table that is gone") {
+    val target = inFolder()
+    filled(target)
+    def found(error: => Exception) = new OwnTables(
+      spark,
+      new TargetBehind(target) {
+        override def properties(table: String) =
+          if (table == "one") throw error else target.properties(table)
+      }
+    ).found()
+    // Spark wraps each error of Hive's metastore in this way.
+    val ofCatalog = new AnalysisException(
+      "_LEGACY_ERROR_TEMP_3065",
+      Map("clazz" -> "MetaException", "msg" -> "Rate exceeded"),
+      cause = Some(new IOException("Rate exceeded"))
+    )
+    // The catalog has the table, and the disk with its metadata is away.
+    val ofDisk =
+      new NotFoundException("Failed to open input stream for file: %s", "1.metadata.json")
+    for (error <- Seq(ofCatalog, ofDisk)) {
+      val away = found(error)
+      assert(away.own.map(_.target) == Seq("two") && away.unread == Seq("one" -> error))
+    }
+  }
+
+  private def inCatalog(body: Target => Any): Unit = {
+    val folder = Files.createTempDirectory("catalog")
+    spark.sql(s"CREATE DATABASE spark_catalog.own LOCATION '$folder'")
+    val target = Targets.of(spark, "spark_catalog.own", Some("delta"))
+    filled(target)
+    try body(target): Unit
+    finally spark.sql("DROP DATABASE spark_catalog.own CASCADE"): Unit
+  }
+
+  test("a table of a catalog whose folder is away does not count as a table of somebody else") {
+    inCatalog { target =>
+      val detail = spark.sql(s"DESCRIBE DETAIL ${target.sqlName("one")}").head()
+      val folder = Path.of(URI.create(detail.getAs[String]("location")))
+      val aside = folder.resolveSibling("aside")
+      Files.move(folder, aside)
+      DeltaLog.clearCache()
+      def found() =
+        new OwnTables(spark, Targets.of(spark, "spark_catalog.own", Some("delta"))).found()
+      val away = found()
+      assert(away.own.map(_.target) == Seq("two") && away.unread.map(_._1) == Seq("one"))
+      assert(!Files.exists(folder))
+      Files.move(aside, folder)
+      assert(found().own.map(_.target).toSet == Set("one", "two"))
+    }
+  }
+
+  test("views, tables of other formats, and tables that are gone since are none of a job") {
+    inCatalog { target =>
+      spark.sql("CREATE TABLE spark_catalog.own.theirs USING parquet AS SELECT 1 AS x")
+      spark.sql("CREATE VIEW spark_catalog.own.seen AS SELECT 1 AS x")
+      assert(target.tables().toSet == Set("one", "two", "theirs", "seen"))
+      val found = new OwnTables(
+        spark,
+        new TargetBehind(target) {
+          override def tables() = target.tables() :+ "gone"
+        }
+      ).found()
+      assert(found.own.map(_.target).toSet == Set("one", "two") && found.unread.isEmpty)
+    }
   }
 }
