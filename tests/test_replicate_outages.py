@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
@@ -171,6 +172,51 @@ def test_a_folder_that_is_not_mounted_is_not_made_again(
         tables.wait("live", "good", "events")
         assert sorted(history(), key=str) == sorted([*before, ("insert", 2)], key=str)
         assert len(report.lines("Copied ")) == copies + 1
+        assert running.failed() == []
+
+
+@pytest.mark.lake
+def test_a_target_that_is_the_mount_point_itself_is_not_filled(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """While its file system is not mounted, the folder is empty, or it is missing at a start."""
+    server.execute("CREATE TABLE events (id int PRIMARY KEY); INSERT INTO events VALUES (1)")
+    job = LakeJob(tmp_path, server, "delta", publication="p", mode={"events": "history"})
+    aside = job.tables.with_name("aside")
+    with job.session(spark) as replicate:
+        assert copied(replicate(once=True)) == 2
+        job.tables.rename(aside)
+        for is_mount_point in (False, True):
+            if is_mount_point:
+                job.tables.mkdir()
+            with pytest.raises(PySparkException, match="none of the 2 tables") as error:
+                replicate(once=True)
+            assert error.value.getCondition() == "PGOUTPUT_MARK_LOST"
+            assert job.tables.exists() == is_mount_point
+            assert list(job.tables.glob("*")) == []
+        job.tables.rmdir()
+        aside.rename(job.tables)
+
+        running = replicate()
+        report = JobReport(running)
+        tables = JobTables(running)
+        tables.wait("live", "good", "events")
+        job.tables.rename(aside)
+        job.tables.mkdir()
+        server.execute("INSERT INTO events VALUES (2); INSERT INTO good VALUES (2, 'b')")
+        waiting = "The tables of the target are not there"
+        wait_while_running(running, lambda: len(report.lines(waiting)) == 2, PATIENCE, 0.1)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["public.good"])
+        time.sleep(10)
+        assert list(job.tables.iterdir()) == []
+        job.tables.rmdir()
+        aside.rename(job.tables)
+        wait_until_equal(spark, job, running, ["good"])
+        tables.wait("live", "good", "events")
+        events = job.sql_name("events")
+        wait_while_running(running, lambda: spark.table(events).count() == 2, PATIENCE, 0.5)
+        wait_while_running(running, lambda: report.lines("Copied public.good"), PATIENCE, 0.5)
+        assert report.lines("Copied public.events") == []
         assert running.failed() == []
 
 

@@ -89,6 +89,7 @@ object JobStart {
       if (kept.confirmed == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
       else {
         checkSlot(found, kept)
+        checkTarget(fresh, found, kept)
         val tables = kept.tables.filterNot(known => isForgotten(found, known._2)).map {
           case (oid, table) => oid -> withMark(found, table, fresh.timeline == kept.timeline)
         }
@@ -146,6 +147,22 @@ object JobStart {
       )
     )
     SlotChecks.notMoved(kept.slot, kept.confirmed, confirmed)
+  }
+
+  /**
+   * If a target has lost several tables at once, its disk is probably not mounted. New tables would be made on another
+   * disk. When the disk is mounted again, its tables would be copied again, and histories would lack changes. A user
+   * can have removed a single table, or have named another target.
+   */
+  private def checkTarget(fresh: JobState, found: FoundJob, kept: JobState): Unit = {
+    val written = kept.written
+    val isGone = found.marks.isEmpty && !kept.tables.values.exists(isUnread(found, _))
+    if (isGone && written.length > 1 && fresh.target == kept.target)
+      throw new LakeException(
+        "PGOUTPUT_MARK_LOST.NO_TABLE",
+        "target" -> kept.target,
+        "tables" -> written.length
+      )
   }
 
   /** The server must have all that the job has read from it. */

@@ -55,6 +55,10 @@ final case class JobState(
     }
   }.foldLeft(confirmed)(Lsn.max)
 
+  /** The tables of the target that have rows of the job, as far as it knows, and that no other table has got since. */
+  def written: Seq[String] =
+    tables.values.filter(table => table.owns && table.mark.nonEmpty).flatMap(_.table.targets).toSeq
+
   /** Adds a table, or replaces what is known of it. If it is not live, its status alone says whether it is copied. */
   def put(table: TableState): JobState = {
     val settled = (table.status, table.copyReason) match {

@@ -226,7 +226,8 @@ final private[job] class TableApplier(job: JobParts) {
       val known = table.parts.map(part => Option(marks.remove(part.target)).map(_._2))
       // If the disk or the folder of the tables is away, the table seems to have no mark.
       val passing =
-        if (TableFailures.isPassing(error)) Some(error) else target.absence.map(new Waiting(_))
+        if (TableFailures.isPassing(error)) Some(error)
+        else own.absence(job.state).map(new Waiting(_))
       if (passing.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, known, error)
       else {
         val found = passing.orElse(removed(table).map(markLost)).orElse(lost(table, error))

@@ -107,11 +107,13 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   private val behind = new ConcurrentHashMap[Long, Long]
 
   /** Whether this process has seen the place of the tables. The first copy of a job makes it. */
-  @volatile private var isThere = Try(target.absence.isEmpty).getOrElse(false)
+  @volatile private var isThere = Try(absence.isEmpty).getOrElse(false)
+
+  private def absence = own.absence(job.state)
 
   /** Waits for the place of the tables if it is away: a copy would make it again, on the disk below a mount. */
   private def checkPlace(): Unit =
-    if (isThere) target.absence.foreach(reason => throw new Waiting(reason))
+    if (isThere) absence.foreach(reason => throw new Waiting(reason))
 
   /** Makes a snapshot of a table. */
   def makeSnapshot(oid: Long): Unit = reporting(oid) { table =>

@@ -184,6 +184,17 @@ final class OwnTables(session: SparkSession, val target: Target) {
   def forgetStartOver(table: String): Unit =
     target.setProperties(table, Map(StartOver -> "false"))
 
+  /**
+   * Returns why no table is found at present, although nobody may have removed one. If a disk is not mounted at the
+   * folder of the target itself, the folder is there, without its tables. A user can have removed a single table.
+   */
+  def absence(job: JobState): Option[String] = target.absence.orElse {
+    def known = job.tables.values.flatMap(_.table.targets).filter(_.nonEmpty)
+    Option.when(job.written.length > 1 && !known.exists(target.exists))(
+      TablePlace.absent("tables", "are", "them")
+    )
+  }
+
   /** The mark of a table's copy; None if it has none. */
   def mark(job: JobState, table: TableState): Option[Long] =
     made(job, table).filter(_.get(TableOid).contains(table.oid.toString)).flatMap { found =>

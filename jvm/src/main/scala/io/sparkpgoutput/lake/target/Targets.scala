@@ -212,8 +212,9 @@ object TablePlace {
     try exists
     catch { case NonFatal(_) => true }
 
-  private[target] def absent(place: String): String =
-    s"The $place of the target is not there. If you have removed it, start the job again."
+  private[target] def absent(what: String, are: String = "is", them: String = "it"): String =
+    s"The $what of the target $are not there. If you have removed $them, run spark-pgoutput resync --all with the " +
+      "--checkpoint of the job."
 
   /** Returns a name for SQL. */
   def quoted(parts: String*): String =

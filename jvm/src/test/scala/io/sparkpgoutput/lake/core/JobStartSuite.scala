@@ -79,6 +79,31 @@ class JobStartSuite extends AnyFunSuite {
     }
   }
 
+  test("a target that has none of several tables can be a disk that is not mounted") {
+    val other = table(Live).copy(table = SimTable(16401, "seats", Vector("id")).definition)
+    def outcomes(kept: JobState, marks: FoundMark*) = outcome(found(Some(kept), marks = marks))
+    val both = keeps(table(Live)).put(other)
+    val error = intercept[PgOutputException](start(found(Some(both), marks = Nil)))
+    assert(error.getCondition == "PGOUTPUT_MARK_LOST")
+    assert(error.getMessage.contains("none of the 2 tables"), error.getMessage)
+    assert(error.getMessage.contains("spark-pgoutput resync --all"))
+    // The server says first what is wrong with the slot.
+    assert(outcome(found(Some(both), confirmed = None, marks = Nil)) == "PGOUTPUT_SLOT_NOT_FOUND")
+    val copying = both.put(other.copying("why")).put(table(Copying("why")))
+    assert(outcomes(copying) == "PGOUTPUT_MARK_LOST")
+    assert(outcomes(both, mark(450)) == "livecopying")
+    // The tables are not known to be gone, or the job has not written them, or not there.
+    assert(outcome(found(Some(both), marks = Nil).copy(unread = Set("seats"))) == "copyinglive")
+    assert(outcomes(both.put(other.copy(mark = None))) == "copyingcopying")
+    assert(outcomes(both.put(other.copy(status = Dropped))) == "copying")
+    assert(outcomes(both.copy(target = "elsewhere")) == "copyingcopying")
+    // A user can have removed the only table, but hardly a mirror with its history.
+    val history = TableMode.Both(TableMode.Mirror, TableMode.History("_"))
+    val one = table(Live)
+    assert(outcomes(keeps(one.copy(table = one.table.copy(mode = history)))) ==
+      "PGOUTPUT_MARK_LOST")
+  }
+
   test("a job whose folder is lost gets an error that says how to start over") {
     val error = intercept[PgOutputException](start(found(kept = None)))
     assert(error.getMessage.contains("spark-pgoutput resync --all"))

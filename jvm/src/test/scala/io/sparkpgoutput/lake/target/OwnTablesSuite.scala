@@ -102,6 +102,25 @@ class OwnTablesSuite extends DeltaTests {
     }
   }
 
+  test("a folder without any of several tables can be the mount point of a disk") {
+    val root = Files.createTempDirectory("own")
+    val own = filled(Targets.of(spark, root.toString, Some("delta")))
+    def aside(name: String) = root.resolveSibling(s"${root.getFileName}_$name")
+    assert(own.absence(job).isEmpty)
+    Files.move(root.resolve("one"), aside("one"))
+    assert(own.absence(job).isEmpty)
+    Files.move(root.resolve("two"), aside("two"))
+    assert(own.absence(job).exists(_.startsWith("The tables of the target are not there.")))
+    val first = tables.map(_.copy(mark = None)).foldLeft(job)(_.put(_))
+    val single = first.put(tables.head)
+    assert(own.absence(first).isEmpty && own.absence(single).isEmpty)
+    Files.delete(root)
+    assert(own.absence(single).exists(_.startsWith("The folder ")))
+    Files.createDirectory(root)
+    Files.move(aside("two"), root.resolve("two"))
+    assert(own.absence(job).isEmpty)
+  }
+
   private def inCatalog(body: Target => Any): Unit = {
     val folder = Files.createTempDirectory("catalog")
     spark.sql(s"CREATE DATABASE spark_catalog.own LOCATION '$folder'")
