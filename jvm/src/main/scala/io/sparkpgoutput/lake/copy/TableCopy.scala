@@ -78,22 +78,14 @@ final class TableCopy private (
   /** When the snapshot was made. */
   def at: Column = timestamp_micros(lit(time))
 
-  /** The columns of the mode, with their values in the rows of the copy. A version begins just before the LSN. */
-  def added: Seq[(String, Column)] = addedBy(table.mode)
-
-  private def addedBy(mode: TableMode): Seq[(String, Column)] = mode.columns.map { field =>
-    val value = field.name match {
-      case TableMode.Versions.FromLsn       => lit(lsn - 1)
-      case TableMode.Versions.FromTimestamp => at
-      case TableMode.Versions.IsCurrent     => lit(true)
-      case _                                => lit(null)
-    }
-    field.name -> value.cast(field.dataType)
-  }
+  /** The columns of the mode, with their values in the rows of the copy. */
+  def added: Seq[(String, Column)] = TableCopy.added(table.mode, lsn, at)
 
   /** Returns the rows for a table of the target that has none yet, with the columns of a mode. */
   def newRows(session: SparkSession, mode: TableMode): DataFrame =
-    rows(session).select(col("*") +: addedBy(mode).map { case (name, value) => value.as(name) }: _*)
+    rows(session).select(col("*") +: TableCopy.added(mode, lsn, at).map { case (name, value) =>
+      value.as(name)
+    }: _*)
 
   /**
    * Returns the rows as a history has them: a snapshot just before the first change that follows.
@@ -183,6 +175,18 @@ object TableCopy {
 
   /** TOASTed values are compressed at the server, some of them to a hundredth. */
   final private val SmallBytes = 1L << 20
+
+  /** The columns of a mode, with their values in the rows of a copy. A version begins just before the LSN. */
+  def added(mode: TableMode, lsn: Long, at: Column): Seq[(String, Column)] =
+    mode.columns.map { field =>
+      val value = field.name match {
+        case TableMode.Versions.FromLsn       => lit(lsn - 1)
+        case TableMode.Versions.FromTimestamp => at
+        case TableMode.Versions.IsCurrent     => lit(true)
+        case _                                => lit(null)
+      }
+      field.name -> value.cast(field.dataType)
+    }
 
   /**
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs

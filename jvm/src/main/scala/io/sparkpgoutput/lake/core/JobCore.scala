@@ -180,7 +180,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   private def notes(oid: Long, work: TableWork, made: MadeSnapshot): Unit = {
     val before = current.tables(oid)
     change(oid)(kept =>
-      kept.copy(
+      kept.keepingFormer.copy(
         table = made.table.copy(target = kept.target),
         status =
           Copying(kept.status.why.orElse(kept.copyReason).getOrElse(""), Some(made.lsn)),
@@ -211,8 +211,9 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       work.snapshotFailure = None
       change(oid)(table =>
         table.status match {
-          case Copying(_, lsn) => table.copy(status = Live, mark = lsn, ahead = None)
-          case _               => table
+          case Copying(_, lsn) =>
+            table.copy(status = Live, mark = lsn, ahead = None, former = None)
+          case _ => table
         }
       )
       write(): Unit
@@ -336,7 +337,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     work.problem = found.problem
     work.mode = Some(found.mode)
     def markForCopy(reason: String): Unit = change(found.oid)(kept =>
-      kept.copy(table = found.table.copy(target = kept.target), status = Copying(reason))
+      kept.keepingFormer
+        .copy(table = found.table.copy(target = kept.target), status = Copying(reason))
     )
     current.tables.get(found.oid) match {
       case None =>
@@ -405,7 +407,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     moves.foreach { case (oid, name) =>
       val reason = s"The name '$name' in the target belongs to the table now."
       change(oid)(table =>
-        table.copy(
+        table.keepingFormer.copy(
           // The name decides which mode the options give the table.
           table =
             table.table.copy(target = name, mode = works(oid).mode.getOrElse(table.table.mode)),
@@ -537,7 +539,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       if (table.needsCopy) {
         val reason = table.status.why.getOrElse("")
         change(table.oid)(
-          _.copy(status = Copying(reason), generation = nextGeneration, next = None)
+          _.keepingFormer
+            .copy(status = Copying(reason), generation = nextGeneration, next = None)
         )
         work.phase = Phase.Beginning(write())
       } else {

@@ -214,7 +214,7 @@ object JobStart {
       )
     }
     kept.status match {
-      case Copying(_, Some(lsn)) if has(lsn) => taken(Live)
+      case Copying(_, Some(lsn)) if has(lsn) => taken(Live).copy(former = None)
       // Another process may still commit this copy. That must not count, because this process has no queue for the
       // changes after it.
       case Copying(reason, _)                         => known.copy(status = Copying(reason))

@@ -91,6 +91,7 @@ final case class JobState(
  *   reads it from the target.
  * @param copyReason
  *   why the table, which is live and keeps old rows, is copied as soon as it has the changes before the copy
+ * @param former what the rows of the target are while the table is copied. A copy keeps some of them.
  */
 final case class TableState(
     table: MirroredTable,
@@ -102,7 +103,8 @@ final case class TableState(
     mark: Option[Long] = None,
     lastChange: Option[Instant] = None,
     ahead: Option[Long] = None,
-    copyReason: Option[String] = None
+    copyReason: Option[String] = None,
+    former: Option[FormerDefinition] = None
 ) {
   def oid: Long = table.source.oid
   def name: TableName = table.source.name
@@ -147,6 +149,14 @@ final case class TableState(
     case _                    => false
   }
 
+  /**
+   * The table, before it gets the definition or the generation of another copy. Until a copy is committed, the rows of
+   * the target have the definition that the table had before the first try. The number says whether it was ever copied.
+   */
+  def keepingFormer: TableState =
+    if (former.nonEmpty || number == 1) this
+    else copy(former = Some(FormerDefinition(table, generation)))
+
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 
   /** The table, after the catalog was read again and has the same definition. */
@@ -159,6 +169,15 @@ final case class TableState(
 
 /** A definition of a table to which the columns of the target are being changed. */
 final case class NextDefinition(table: MirroredTable, formerNames: Map[String, String])
+
+/**
+ * The definition by which the rows of a target were written.
+ *
+ * @param generation
+ *   the newest generation that had a mark in the target. If the target has a newer one, a copy was committed in spite
+ *   of an error, and its rows have another definition.
+ */
+final case class FormerDefinition(table: MirroredTable, generation: Int)
 
 /**
  * The status of a table.

@@ -25,7 +25,13 @@ import io.sparkpgoutput.lake.catalog.{
   TableMode,
   TableShape
 }
-import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
+import io.sparkpgoutput.lake.core.{
+  FormerDefinition,
+  JobState,
+  NextDefinition,
+  TableState,
+  TableStatus
+}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.registry.TypeRegistry
 
@@ -139,6 +145,9 @@ private[folder] object StateFormat {
     "formerNames" -> state.formerNames.asJava,
     "next" -> state.next.map(next(_, definition)),
     "copyReason" -> state.copyReason,
+    "former" -> state.former.map(former =>
+      fields("generation" -> former.generation, "definition" -> definition(former.table))
+    ),
     "mark" -> state.mark.map(Lsn.format(_)),
     "lastChange" -> state.lastChange.map(_.toString)
   )
@@ -154,7 +163,13 @@ private[folder] object StateFormat {
       generation = of.int("generation"),
       mark = of.optional("mark")(_.lsn),
       lastChange = of.optional("lastChange")(_.instant),
-      copyReason = of.optional("copyReason")(_.text)
+      copyReason = of.optional("copyReason")(_.text),
+      former = of.optional("former")(_.fields).map(former =>
+        FormerDefinition(
+          definition(oid, target, former.fields("definition")),
+          former.int("generation")
+        )
+      )
     )
   }
 

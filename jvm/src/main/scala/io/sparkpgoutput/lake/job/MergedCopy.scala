@@ -18,15 +18,24 @@ import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
  * No message says which transaction made a difference between the snapshot and the target. So its LSN is one less
  * than that of the copy, as for the rows of a snapshot in a history.
  *
+ * '''Which column of the target has the values of a column.''' Columns have numbers that stay when they are renamed.
+ * So the column is found by its number in the definition that the rows of the target have. If this definition is not
+ * known, for example because the checkpoint folder was lost, the column is found by its name.
+ *
  * @param table the table, or its mirror if it also has a history
+ * @param lsn the LSN of the copy
+ * @param at when its snapshot was made
  * @param snapshot the rows of the copy, in the columns of the table
  * @param target the rows that the target has
+ * @param former the definition of the table by which these rows were written; None if it is not known
  */
 final private[job] class MergedCopy(
-    copy: TableCopy,
     table: MirroredTable,
-    snapshot: DataFrame,
-    target: DataFrame
+    lsn: Long,
+    at: Column,
+    snapshot: => DataFrame,
+    target: DataFrame,
+    former: Option[MirroredTable]
 ) {
   import MergedCopy._
 
@@ -35,39 +44,75 @@ final private[job] class MergedCopy(
   /** The columns of the target that the job writes. */
   private val ours = table.targetSchema
 
-  private def at(name: String) = target.schema.indexWhere(_.name.equalsIgnoreCase(name))
+  /** The columns that the server sent when the rows of the target were written, by their numbers. */
+  private val sentBefore = former.toSeq.flatMap(_.source.columns)
+    .map(column => column.number -> column).toMap
+
+  /** The places in the target of the columns whose values the rows of the target have. */
+  private val places: Map[String, Int] =
+    ours.fieldNames.toSeq.flatMap(name => place(name).map(name -> _)).toMap
+
+  private def place(name: String): Option[Int] = {
+    val column = table.source.columns.find(_.name == name)
+    val before = column.flatMap(column => sentBefore.get(column.number))
+    before.fold(Option.unless(wasOfAnother(name))(name))(column => Some(column.name))
+      .map(name => target.schema.indexWhere(_.name.equalsIgnoreCase(name))).filter(_ >= 0)
+  }
+
+  private def wasOfAnother(name: String) = sentBefore.values.exists(_.name.equalsIgnoreCase(name))
+
+  /** The column of the target that has the values of a column, with its name in [[ranked]]. */
+  private def field(name: String): Option[(Column, DataType)] =
+    places.get(name).map(at => col(old(at)) -> target.schema(at).dataType)
 
   /** A value of the target; NULL if the column has another type now that does not take it. */
   private def kept(name: String): Column = {
     val wanted = plain(ours(name).dataType)
-    target.schema.lift(at(name)) match {
-      case Some(field) if field.dataType == wanted => col(old(at(name)))
-      case Some(field) if Cast.canTryCast(field.dataType, wanted) =>
-        col(old(at(name))).try_cast(wanted)
-      case _ => lit(null).cast(wanted)
+    field(name) match {
+      case Some((value, `wanted`))                            => value
+      case Some((value, has)) if Cast.canTryCast(has, wanted) => value.try_cast(wanted)
+      case _                                                  => lit(null).cast(wanted)
     }
   }
 
+  /** Whether the rows of the target have the key that the table has now. */
+  def hasKey: Boolean = table.source.key.forall(name =>
+    field(name).exists { case (_, has) =>
+      val wanted = plain(ours(name).dataType)
+      has == wanted || TableEvolution.isWider(has, wanted)
+    }
+  )
+
   private def sent(ordinal: Int): Column = col(now(ordinal))
 
-  /** The columns of users and those that the server has dropped, with their values. */
-  private def others: Seq[(StructField, Column)] =
+  /**
+   * The columns of users and those that the server has dropped, with their values. A column that has another name now
+   * is one of them, and has no values any more.
+   */
+  private def others: Seq[(StructField, Column)] = {
+    val stay = table.source.columns.map(_.number).toSet
+    val left = sentBefore.values.filter(column => stay(column.number)).map(_.name)
     target.schema.zipWithIndex.collect {
       case (field, at) if !ours.fieldNames.exists(_.equalsIgnoreCase(field.name)) =>
-        field -> col(old(at))
+        val isLeft = left.exists(_.equalsIgnoreCase(field.name))
+        field -> (if (isLeft) lit(null).cast(field.dataType) else col(old(at)))
     }
+  }
+
+  private def stored = target.toDF(target.schema.indices.map(old): _*)
 
   /** The rows of the target with their rank among the rows of the same key. Others can have written a key twice. */
   private def ranked(by: Column): DataFrame = {
     val sameKey = Window.partitionBy(table.source.key.map(kept): _*)
-    target.toDF(target.schema.indices.map(old): _*)
-      .withColumn(Rank, row_number().over(sameKey.orderBy(by)))
+    stored.withColumn(Rank, row_number().over(sameKey.orderBy(by)))
   }
+
+  private def fresh = snapshot.toDF(schema.indices.map(now): _*)
 
   /** Joins each row of the snapshot with the row of the target that has its key. The other rows of both come alone. */
   private def joined(rows: DataFrame, isFound: Column): DataFrame = {
     val sameKey = table.source.key.map(name => sent(schema.fieldIndex(name)) === kept(name))
-    snapshot.toDF(schema.indices.map(now): _*).withColumn(IsThere, lit(true))
+    fresh.withColumn(IsThere, lit(true))
       .join(rows, sameKey.foldLeft(isFound)(_ && _), "full_outer")
   }
 
@@ -87,10 +132,10 @@ final private[job] class MergedCopy(
       if (areMarked) kept(name) else lit(null).cast(columns(name).dataType)
     def either(fresh: Column, before: Column, name: String) =
       when(col(IsThere), fresh).otherwise(before).as(name)
-    val values = schema.zipWithIndex.map { case (field, at) =>
-      either(sent(at), kept(field.name), field.name)
+    val values = schema.zipWithIndex.map { case (field, ordinal) =>
+      either(sent(ordinal), kept(field.name), field.name)
     }
-    val ofCopy = Map(DeletedAt -> copy.at, DeletedLsn -> lit(copy.lsn - 1))
+    val ofCopy = Map(DeletedAt -> at, DeletedLsn -> lit(lsn - 1))
     val marks = columns.fieldNames
       .map(name => either(lit(null), coalesce(mark(name), ofCopy(name)), name))
     val more = others.map { case (field, value) => either(lit(null), value, field.name) }
@@ -134,7 +179,7 @@ final private[job] class MergedCopy(
 
   private def before(ends: Column): Column = {
     import TableMode.Versions._
-    val ofCopy = Map(ToLsn -> lit(copy.lsn - 1), ToTimestamp -> copy.at, IsCurrent -> lit(false))
+    val ofCopy = Map(ToLsn -> lit(lsn - 1), ToTimestamp -> at, IsCurrent -> lit(false))
     val values = ours.map { field =>
       val value = kept(field.name)
       ofCopy.get(field.name).fold(value)(end => when(ends, end).otherwise(value))
@@ -143,7 +188,10 @@ final private[job] class MergedCopy(
   }
 
   private def added: Column =
-    row(schema.indices.map(sent) ++ copy.added.map(_._2), others.map(_ => lit(null)))
+    row(
+      schema.indices.map(sent) ++ TableCopy.added(table.mode, lsn, at).map(_._2),
+      others.map(_ => lit(null))
+    )
 
   private def row(values: Seq[Column], more: Seq[Column]): Column = struct(
     (ours ++ others.map(_._1)).zip(values ++ more).map { case (field, value) =>
@@ -167,14 +215,5 @@ private[job] object MergedCopy {
   private def plain(dataType: DataType): DataType = dataType match {
     case VarcharType(_) => StringType
     case other          => other
-  }
-
-  /** Returns whether rows of a target have the key that the table has now. */
-  def hasKey(table: MirroredTable, target: DataFrame): Boolean = table.source.key.forall { name =>
-    val wanted = plain(table.schema(name).dataType)
-    target.schema.exists { field =>
-      field.name.equalsIgnoreCase(name) &&
-      (field.dataType == wanted || TableEvolution.isWider(field.dataType, wanted))
-    }
   }
 }

@@ -184,9 +184,12 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
   /** Makes a table of the target ready for a copy, and then writes the rows of the snapshot in one commit. */
   final private class Part(table: TableState, copy: TableCopy, lsn: Long) {
-    // These two come before `prepare` gives the table the properties of this copy.
-    private val isOfTable = table.table.marks && own.isOf(job.state, table)
+    // These come before `prepare` gives the table the properties of this copy.
+    private val isOfTable = table.table.endLsn.nonEmpty && own.isOf(job.state, table)
     private val areMarked = isOfTable && own.marks(job.state, table)
+    private val former = table.former.filter(former =>
+      isOfTable && own.newestGeneration(job.state, table).contains(former.generation)
+    ).map(_.table)
     private val isNew =
       own.prepare(job.state, table, job.options.newProperties(job.target.format))
     // A table of which an older state was restored has marks, even if none of them is valid.
@@ -203,12 +206,12 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       lazy val session = ClonedSession.of(job.session)
       job.session.sparkContext.setJobDescription(copy.description)
       def before = target.read(session, table.target)
-      def merged = new MergedCopy(copy, table.table, copy.rows(session), before)
+      lazy val merged =
+        new MergedCopy(table.table, copy.lsn, copy.at, copy.rows(session), before, former)
       def all = table.table.mode match {
-        case TableMode.Marking if isOfTable && MergedCopy.hasKey(table.table, before) =>
-          merged.marked(areMarked)
-        case TableMode.Versions if !isNew => merged.versions
-        case mode                         => copy.newRows(session, mode)
+        case TableMode.Marking if isOfTable && merged.hasKey => merged.marked(areMarked)
+        case TableMode.Versions if !isNew                    => merged.versions
+        case mode                                            => copy.newRows(session, mode)
       }
       def write(rows: TargetWrite): Unit = {
         // A direct write runs no query, so it needs no session of its own.

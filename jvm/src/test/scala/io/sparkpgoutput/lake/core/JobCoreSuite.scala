@@ -116,10 +116,12 @@ class JobCoreSuite extends AnyFunSuite {
     assert(!core.isDone(100))
   }
 
+  private val copied = definition.copy(mode = TableMode.History("_"))
   private val history = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", 100)
     .put(TableState(
-      definition.copy(mode = TableMode.History("_")),
+      copied,
       Live,
+      number = 2,
       generation = 1,
       mark = Some(100L)
     ))
@@ -167,6 +169,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(!core.isDone(200))
     assert(run(core, 7).exists(_.isInstanceOf[WriteState]))
     assert(core.state.tables(oid).status == Copying("asked", Some(300)))
+    assert(core.state.tables(oid).former.contains(FormerDefinition(copied, generation = 1)))
     assert(run(core, 8).contains(CommitCopy(oid)))
     core.copied(oid, 9)
     assert(run(core, 10).contains(ApplyCut(oid, 400)), "its queue is still there")
@@ -188,6 +191,42 @@ class JobCoreSuite extends AnyFunSuite {
     queue.position = None
     core.applied(oid, 400, None, 9)
     assert(run(core, 60007).contains(MakeSnapshot(oid)))
+  }
+
+  test("the definition of the rows of a target is in the state until a copy is committed") {
+    val known = start.tables(oid).copy(number = 2)
+    val former = Some(FormerDefinition(definition, generation = 1))
+    val (core, _) = job(start.put(known))
+    compared(core)
+    val renamed = SimTable(oid, "orders", Vector("order_id")).definition
+    core.resync(oid, "asked", 1)
+    def made(now: Long): Unit = {
+      run(core, now)
+      assert(core.state.tables(oid).former == former && core.state.tables(oid).generation > 1)
+      run(core, now).collect { case BeginQueue(oid, _) => core.queueBegun(oid, new OneTransaction) }
+      assert(run(core, now).contains(MakeSnapshot(oid)))
+      assert(core.snapshotMade(oid, 300, renamed, newest = 1, now))
+      assert(core.state.tables(oid).table == renamed && core.state.tables(oid).former == former)
+      run(core, now)
+      assert(run(core, now).contains(CommitCopy(oid)))
+    }
+    made(1)
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 2)
+    made(100000)
+    core.copied(oid, 100001)
+    assert(core.state.tables(oid).status == Live && core.state.tables(oid).former.isEmpty)
+  }
+
+  test("the former definition of a table that is published again is kept, and a new one has none") {
+    for ((status, number) <- Seq(Dropped -> 2, Excluded -> 2, Dropped -> 1)) {
+      val kept = TableState(definition, status, number, generation = 1)
+      val core = new JobCore(JobSettings(), start.put(kept))
+      val renamed = SimTable(oid, "orders", Vector("order_id")).definition
+      core.published(Seq(CatalogEntry(renamed, Some("orders"), None, "renamed")), 100, 0)
+      assert(core.state.tables(oid).table == renamed)
+      val former = Option.when(number > 1)(FormerDefinition(definition, 1))
+      assert(core.state.tables(oid).former == former)
+    }
   }
 
   test("a history whose copy needs a right goes on with its changes") {

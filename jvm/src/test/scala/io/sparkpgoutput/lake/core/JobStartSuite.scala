@@ -171,6 +171,13 @@ class JobStartSuite extends AnyFunSuite {
     assert(status(table(Copying("why")), mark(480)).status == Copying("why"))
   }
 
+  test("the rows of a copy that was committed have the definition of the state") {
+    val former = Some(FormerDefinition(SimTable(16400, "orders", Vector("no")).definition, 1))
+    val copying = table(Copying("It is new.", Some(470)), None).copy(former = former)
+    assert(status(copying, mark(470)).former.isEmpty)
+    assert(status(copying, mark(450, generation = 1)).former == former)
+  }
+
   test("a mirror and its history can have different marks, of the same copy") {
     def both(status: TableStatus) = {
       val kept = table(status)

@@ -8,7 +8,13 @@ import org.scalacheck.{Arbitrary, Gen}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog._
-import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
+import io.sparkpgoutput.lake.core.{
+  FormerDefinition,
+  JobState,
+  NextDefinition,
+  TableState,
+  TableStatus
+}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /** Random states of a job, with names and values that are hard to write. */
@@ -155,6 +161,7 @@ object RandomState {
     mark <- Gen.option(lsn)
     lastChange <- Gen.option(time)
     copyReason <- Gen.option(name)
+    former <- Gen.option(Gen.zip(mirrored(oid), count))
   } yield TableState(
     table,
     status,
@@ -164,7 +171,10 @@ object RandomState {
     generation,
     mark,
     lastChange,
-    copyReason = copyReason.filter(_ => status == TableStatus.Live)
+    copyReason = copyReason.filter(_ => status == TableStatus.Live),
+    former = former.map { case (former, generation) =>
+      FormerDefinition(former.copy(target = table.target), generation)
+    }
   )
 
   val state: Gen[JobState] = for {

@@ -15,7 +15,13 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog._
-import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
+import io.sparkpgoutput.lake.core.{
+  FormerDefinition,
+  JobState,
+  NextDefinition,
+  TableState,
+  TableStatus
+}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 class StateFormatSuite extends PropertySuite {
@@ -115,6 +121,13 @@ class StateFormatSuite extends PropertySuite {
   private val asked =
     full.put(other(16506, TableStatus.Live).copy(copyReason = Some("A resync was requested.")))
 
+  /** A state with a table that is copied. An older version can lose what its rows were before. */
+  private val again = {
+    val table = other(16507, TableStatus.Copying("A resync was requested.", Some(-1L)))
+    val former = table.table.copy(source = source.copy(oid = 16507))
+    full.put(table.copy(former = Some(FormerDefinition(former, 3))))
+  }
+
   private val whole = Set("formerNames", "types", "publicationVersions", "sparkSchema")
 
   /** It keeps the texts of definitions from one test to the next. */
@@ -135,7 +148,7 @@ class StateFormatSuite extends PropertySuite {
 
   test("what is read is what was written") {
     forAll(RandomState.state)(state => assert(StateFormat.read("f", written(state)) == state))
-    Seq(full, full.copy(confirmed = 7), shaped, full).foreach(state =>
+    Seq(full, full.copy(confirmed = 7), shaped, again, full).foreach(state =>
       assert(read(text(state)) == state)
     )
   }
@@ -273,18 +286,20 @@ class StateFormatSuite extends PropertySuite {
       case _ => Set.empty
     }
     val mapper = new ObjectMapper
+    val definitions = Seq("tables[].next.definition.", "tables[].former.definition.")
     val all =
-      Seq(hiding, shaped, both, asked).flatMap(state =>
+      Seq(hiding, shaped, both, asked, again).flatMap(state =>
         fields(mapper.readTree(written(state)), "")
       ).toSet
-    val (next, others) = all.partition(_.startsWith("tables[].next.definition."))
+    val (same, others) = all.partition(field => definitions.exists(field.startsWith(_)))
     val page = Files.readString(Path.of("docs/protocol.md"))
     val documented = page.linesIterator.dropWhile(_ != "## The state").drop(1)
       .takeWhile(!_.startsWith("## "))
       .flatMap("""^\| `([^`]+)` \|""".r.findFirstMatchIn(_).map(_.group(1))).toSeq
     assert(documented.toSet == others && documented.distinct == documented)
-    // The page says that the fields of the next definition are those of the definition.
+    // The page says that the fields of these definitions are those of the definition.
     val definition = others.map(_.stripPrefix("tables[].definition.")) -- others
-    assert(next.map(_.stripPrefix("tables[].next.definition.")).forall(definition))
+    val names = definitions.foldLeft(same)((fields, prefix) => fields.map(_.stripPrefix(prefix)))
+    assert(names.forall(definition))
   }
 }

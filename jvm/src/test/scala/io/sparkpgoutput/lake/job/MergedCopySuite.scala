@@ -1,0 +1,124 @@
+package io.sparkpgoutput.lake.job
+
+import org.apache.spark.sql.functions.{lit, timestamp_micros}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, Row}
+
+import io.sparkpgoutput.TableTests
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog._
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+/** Copies of tables that keep rows which the server does not have any more. */
+class MergedCopySuite extends TableTests {
+  private val lsn = 100L
+  private val id = column(1, "id")
+  private val email = column(2, "email")
+  private val remark = column(3, "note")
+  private val plain = table(Seq("id"), id -> IntegerType, email -> StringType, remark -> StringType)
+
+  private def column(number: Int, name: String) =
+    TableColumn(number, name, 23, -1, version = 7, hasMissing = false)
+
+  private def table(key: Seq[String], columns: (TableColumn, DataType)*): MirroredTable =
+    MirroredTable(
+      SourceTable(
+        16400,
+        TableName("public", "users"),
+        columns.map(_._1),
+        Nil,
+        key,
+        ReplicaIdentity.Default,
+        SourceTable.Operations,
+        None,
+        1,
+        isPartitioned = false,
+        Nil,
+        8
+      ),
+      "users",
+      StructType(columns.map { case (column, dataType) => StructField(column.name, dataType) }),
+      TypeRegistry()
+    )
+
+  private def joined(one: Row, other: Row) = Row.fromSeq(one.toSeq ++ other.toSeq)
+
+  /** The rows of a target, in these columns and those of a mode. */
+  private def stored(columns: String, mode: TableMode)(rows: Row*): DataFrame = {
+    val schema = StructType(StructType.fromDDL(columns) ++ mode.columns)
+    spark.createDataFrame(java.util.Arrays.asList(rows: _*), schema)
+  }
+
+  private def copy(
+      table: MirroredTable,
+      mode: TableMode,
+      target: DataFrame,
+      former: Option[MirroredTable]
+  )(rows: Row*): MergedCopy = {
+    val snapshot = spark
+      .createDataFrame(java.util.Arrays.asList(rows: _*), table.schema)
+    val at = timestamp_micros(lit(0L))
+    new MergedCopy(table.copy(mode = mode), lsn, at, snapshot, target, former)
+  }
+
+  /** The rows without the times. */
+  private def shown(rows: DataFrame, columns: String*): Set[Row] =
+    rows.select(columns.head, columns.tail: _*).collect().toSet
+
+  private val live = Row(null, null)
+  private val marked = Row(null, 50L)
+  private val current = Row(10L, null, null, null, true)
+  private val ended = Row(5L, null, 10L, null, false)
+
+  private val order = column(1, "order_id")
+  private val renamed = table(Seq("order_id"), order -> IntegerType, email -> StringType)
+
+  test("marked rows stay if the key has another name that the target does not have yet") {
+    val target = stored("id INT, email STRING, mine INT", TableMode.Marking)(
+      joined(Row(1, "a", 7), live),
+      joined(Row(2, "b", 8), live),
+      joined(Row(3, "c", 9), marked)
+    )
+    val merged = copy(renamed, TableMode.Marking, target, Some(plain))(Row(1, "z"))
+    assert(merged.hasKey)
+    val rows = merged.marked(areMarked = true)
+    assert(shown(rows, "order_id", "email", "mine", "id", "_deleted_lsn") == Set(
+      Row(1, "z", null, null, null),
+      Row(2, "b", 8, null, lsn - 1),
+      Row(3, "c", 9, null, 50L)
+    ))
+    assert(!copy(renamed, TableMode.Marking, target, None)(Row(1, "z")).hasKey)
+  }
+
+  test("a version goes on if a column has another name that the target does not have yet") {
+    val mail = column(2, "mail")
+    val target = stored("id INT, email STRING", TableMode.Versions)(
+      joined(Row(1, "a"), current),
+      joined(Row(2, "b"), current),
+      joined(Row(1, "old"), ended)
+    )
+    val now = table(Seq("order_id"), order -> IntegerType, mail -> StringType)
+    val rows = copy(now, TableMode.Versions, target, Some(plain))(Row(1, "a"), Row(2, "c")).versions
+    assert(shown(rows, "order_id", "mail", "_from_lsn", "_to_lsn", "_is_current") == Set(
+      Row(1, "a", 10L, null, true),
+      Row(2, "b", 10L, lsn - 1, false),
+      Row(2, "c", lsn - 1, null, true),
+      Row(1, "old", 5L, 10L, false)
+    ))
+  }
+
+  test("two columns that have changed their names keep their values, and a new column has none") {
+    val target = stored("id INT, email STRING, note STRING, gone STRING", TableMode.Marking)(
+      joined(Row(1, "a", "n", "g"), marked)
+    )
+    val now = table(
+      Seq("id"),
+      id -> IntegerType,
+      column(2, "note") -> StringType,
+      column(4, "email") -> StringType,
+      column(5, "gone") -> StringType
+    )
+    val rows = copy(now, TableMode.Marking, target, Some(plain))().marked(areMarked = true)
+    assert(shown(rows, "id", "note", "email", "gone") == Set(Row(1, "a", null, "g")))
+  }
+}
