@@ -75,13 +75,15 @@ final private[job] class MergedCopy(
     }
   }
 
-  /** Whether the rows of the target have the key that the table has now. */
-  def hasKey: Boolean = table.source.key.forall(name =>
+  private def keyFits(fits: (DataType, DataType) => Boolean) = table.source.key.forall(name =>
     field(name).exists { case (_, has) =>
       val wanted = plain(ours(name).dataType)
-      has == wanted || TableEvolution.isWider(has, wanted)
+      has == wanted || fits(has, wanted)
     }
   )
+
+  /** Whether the rows of the target have the key that the table has now. */
+  def hasKey: Boolean = keyFits(TableEvolution.isWider(_, _))
 
   private def sent(ordinal: Int): Column = col(now(ordinal))
 
@@ -153,8 +155,18 @@ final private[job] class MergedCopy(
    *   only the target has it                                     ──► this version, which ends
    *   a version that has ended                                   ──► this version
    * }}}
+   *
+   * If the rows of the target do not have the key of the table, no row of the snapshot has a version. A join without
+   * the key would compare each row with all others.
    */
-  def versions: DataFrame = {
+  def versions: DataFrame =
+    if (keyFits(Cast.canTryCast(_, _))) compared
+    else {
+      val ended = stored.select(before(ends = kept(TableMode.Versions.ToLsn).isNull).as(Merged))
+      ended.unionAll(fresh.select(added.as(Merged))).select(s"$Merged.*")
+    }
+
+  private def compared: DataFrame = {
     val end = kept(TableMode.Versions.ToLsn)
     val versions = ranked(by = end.asc_nulls_first).withColumn(Lives, end.isNull)
     val isSame = schema.indices.map(same).foldLeft(col(IsThere) && col(Lives))(_ && _)

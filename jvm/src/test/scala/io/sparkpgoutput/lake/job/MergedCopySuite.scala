@@ -1,5 +1,9 @@
 package io.sparkpgoutput.lake.job
 
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
+import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec
+import org.apache.spark.sql.execution.window.WindowExecBase
 import org.apache.spark.sql.functions.{lit, timestamp_micros}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
@@ -120,5 +124,34 @@ class MergedCopySuite extends TableTests {
     )
     val rows = copy(now, TableMode.Marking, target, Some(plain))().marked(areMarked = true)
     assert(shown(rows, "id", "note", "email", "gone") == Set(Row(1, "a", null, "g")))
+  }
+
+  test("versions of rows without the key of the table end, and no row is compared with another") {
+    val now = table(Seq("code"), column(4, "code") -> StringType, remark -> StringType)
+    val target = stored("id INT, email STRING, note STRING", TableMode.Versions)(
+      joined(Row(1, "a", "x"), current),
+      joined(Row(1, "b", "y"), ended)
+    )
+    val rows = copy(now, TableMode.Versions, target, Some(plain))(Row("k", "x"), Row("l", "y"))
+      .versions
+    val expected = Set(
+      Row(null, "x", 1, 10L, lsn - 1, false),
+      Row(null, "y", 1, 5L, 10L, false),
+      Row("k", "x", null, lsn - 1, null, true),
+      Row("l", "y", null, lsn - 1, null, true)
+    )
+    assert(shown(rows, "code", "note", "id", "_from_lsn", "_to_lsn", "_is_current") == expected)
+    val plan = rows.queryExecution.executedPlan match {
+      case adaptive: AdaptiveSparkPlanExec => adaptive.inputPlan
+      case other                           => other
+    }
+    def isPairing(node: SparkPlan) =
+      node.isInstanceOf[BroadcastNestedLoopJoinExec] || node.isInstanceOf[WindowExecBase]
+    assert(!plan.exists(isPairing), plan)
+    // A key whose new type takes no value of the old one is missing, too.
+    val typed = table(Seq("id"), id -> BinaryType, remark -> StringType)
+    val dates = stored("id DATE, note STRING", TableMode.Versions)(joined(Row(null, "x"), current))
+    val other = copy(typed, TableMode.Versions, dates, Some(plain))(Row(Array[Byte](1), "x"))
+    assert(shown(other.versions, "note", "_to_lsn") == Set(Row("x", lsn - 1), Row("x", null)))
   }
 }
