@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from support import lake
 from support.lake_job import LakeJob
+from support.lake_options import SALT, hashed
 from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -115,3 +117,65 @@ def test_deleted_rows_stay_until_the_option_is_delete_again(
 
         replicate(once=True)
         assert {key: lsn for key, (_, lsn) in orders.rows().items()} == {4: None}
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_rows_that_stay_follow_a_renamed_key_and_have_no_hidden_value(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        "CREATE TABLE users (id int PRIMARY KEY, email text, ssn text, price int);"
+        "CREATE TABLE people (id int PRIMARY KEY, email text, ssn text, price int);"
+        "INSERT INTO users SELECT g, 'mail' || g, 'ssn' || g, g FROM generate_series(1, 3) g;"
+        "INSERT INTO people SELECT * FROM users; CREATE PUBLICATION q FOR TABLE users, people"
+    )
+    (salt := tmp_path / "salt").write_text(SALT)
+    job = LakeJob(tmp_path, server, target, publication="q")
+    options: dict[str, Any] = {"on_delete": "mark", "mode": {"people": "versions"}, "once": True}
+
+    def rows(table: str, *columns: str) -> set[tuple[object, ...]]:
+        found = spark.table(job.sql_name(table)).selectExpr(
+            "user_id", "id", "email", "ssn", *columns
+        )
+        return set(map(tuple, found.collect()))
+
+    with job.session(spark) as replicate:
+        replicate(**options)
+        server.execute("DELETE FROM users WHERE id = 1; DELETE FROM people WHERE id = 1")
+        assert not replicate(**options).failed()
+        server.execute(
+            "".join(
+                f"ALTER TABLE {table} RENAME id TO user_id;"
+                f"ALTER TABLE {table} ALTER price TYPE bigint;"
+                f"DELETE FROM {table} WHERE user_id = 2;"
+                for table in ("users", "people")
+            )
+        )
+        hidden = {"excludeColumns": ["ssn"], "hash": ["email"]}
+        options |= {"columns": {"users": hidden, "people": hidden}, "hashSaltFile": str(salt)}
+        assert not replicate(**options).failed()
+        live = (3, None, hashed("mail3", SALT), None, True)
+        assert rows("users", "_deleted_lsn IS NULL") == {
+            (1, None, None, None, False),
+            (2, None, None, None, False),
+            live,
+        }
+        assert rows("people", "_is_current") == {
+            (1, None, None, None, False),
+            (2, None, None, None, False),
+            (3, None, None, None, False),
+            live,
+        }
+        # With the same salt, later copies keep the hashes, also if the job starts over.
+        server.execute("DELETE FROM users; DELETE FROM people")
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint_url, tables=["users", "people"])
+        assert not replicate(**options).failed()
+        server.execute(
+            "ALTER TABLE users RENAME user_id TO uid; ALTER TABLE people RENAME user_id TO uid"
+        )
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint_url, all=True)
+        assert not replicate(**options).failed()
+        kept = {(1, None), (2, None), (3, hashed("mail3", SALT))}
+        for table, others in (("users", set()), ("people", {(3, None)})):
+            found = spark.table(job.sql_name(table)).select("uid", "email")
+            assert set(map(tuple, found.collect())) == kept | others

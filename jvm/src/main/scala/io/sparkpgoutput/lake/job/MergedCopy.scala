@@ -55,8 +55,11 @@ final private[job] class MergedCopy(
   private def place(name: String): Option[Int] = {
     val column = table.source.columns.find(_.name == name)
     val before = column.flatMap(column => sentBefore.get(column.number))
-    before.fold(Option.unless(wasOfAnother(name))(name))(column => Some(column.name))
+    // A hash with another salt, or a value that is hashed or shown only now, is no value of the column.
+    val isSame = column.forall(_.hash == before.flatMap(_.hash))
+    if (isSame) before.fold(Option.unless(wasOfAnother(name))(name))(column => Some(column.name))
       .map(name => target.schema.indexWhere(_.name.equalsIgnoreCase(name))).filter(_ >= 0)
+    else None
   }
 
   private def wasOfAnother(name: String) = sentBefore.values.exists(_.name.equalsIgnoreCase(name))
@@ -89,11 +92,13 @@ final private[job] class MergedCopy(
 
   /**
    * The columns of users and those that the server has dropped, with their values. A column that has another name now
-   * is one of them, and has no values any more.
+   * or that the options exclude is one of them, and has no values any more.
    */
   private def others: Seq[(StructField, Column)] = {
-    val stay = table.source.columns.map(_.number).toSet
-    val left = sentBefore.values.filter(column => stay(column.number)).map(_.name)
+    import table.source.{columns, excluded}
+    val stay = (columns ++ excluded).map(_.number).toSet
+    val left = sentBefore.values.filter(column => stay(column.number)).map(_.name) ++
+      excluded.map(_.name)
     target.schema.zipWithIndex.collect {
       case (field, at) if !ours.fieldNames.exists(_.equalsIgnoreCase(field.name)) =>
         val isLeft = left.exists(_.equalsIgnoreCase(field.name))

@@ -24,6 +24,8 @@ class MergedCopySuite extends TableTests {
   private def column(number: Int, name: String) =
     TableColumn(number, name, 23, -1, version = 7, hasMissing = false)
 
+  private def hashed(column: TableColumn, salt: String = "one") = column.copy(hash = Some(salt))
+
   private def table(key: Seq[String], columns: (TableColumn, DataType)*): MirroredTable =
     MirroredTable(
       SourceTable(
@@ -153,5 +155,93 @@ class MergedCopySuite extends TableTests {
     val dates = stored("id DATE, note STRING", TableMode.Versions)(joined(Row(null, "x"), current))
     val other = copy(typed, TableMode.Versions, dates, Some(plain))(Row(Array[Byte](1), "x"))
     assert(shown(other.versions, "note", "_to_lsn") == Set(Row("x", lsn - 1), Row("x", null)))
+  }
+
+  test("rows that stay have no values of columns that the options exclude now") {
+    val now = {
+      val shown = table(Seq("id"), id -> IntegerType, remark -> StringType)
+      shown.copy(source = shown.source.copy(excluded = Seq(column(2, "mail"))))
+    }
+    val columns = "id INT, email STRING, note STRING"
+    for (former <- Seq(plain, plain.copy(source = now.source))) {
+      // The column was renamed, or it was excluded by an earlier release, which has left its values.
+      val name = if (former eq plain) "email" else "mail"
+      val has = columns.replace("email", name)
+      val marks =
+        stored(
+          has,
+          TableMode.Marking
+        )(joined(Row(1, "secret", "x"), live), joined(Row(2, "secret", "y"), marked))
+      val kept = copy(now, TableMode.Marking, marks, Some(former))().marked(areMarked = true)
+      assert(shown(kept, "id", name, "note") == Set(Row(1, null, "x"), Row(2, null, "y")))
+      val versions = stored(has, TableMode.Versions)(
+        joined(Row(1, "secret", "x"), current),
+        joined(Row(1, "secret", "y"), ended)
+      )
+      val rows = copy(now, TableMode.Versions, versions, Some(former))(Row(1, "x")).versions
+      assert(shown(rows, "id", name, "note", "_is_current") ==
+        Set(Row(1, null, "x", true), Row(1, null, "y", false)))
+    }
+  }
+
+  test("rows that stay have no values of columns that are hashed in another way now") {
+    val rows =
+      stored(
+        "id INT, email STRING",
+        TableMode.Marking
+      )(Row(1, "a", null, null), Row(2, "b", null, 50L))
+    val versions = stored("id INT, email STRING", TableMode.Versions)(
+      joined(Row(1, "a"), current),
+      joined(Row(2, "b"), ended)
+    )
+    def users(email: TableColumn) =
+      table(Seq("id"), id -> IntegerType, email -> StringType)
+    for (
+      (before, now, isKept) <- Seq(
+        (email, hashed(email), false),
+        (hashed(email), hashed(email, "two"), false),
+        (email, hashed(column(2, "mail")), false),
+        (hashed(email), email, false),
+        (hashed(email), hashed(email), true),
+        (hashed(email), hashed(column(2, "mail")), true)
+      )
+    ) {
+      val former = Some(users(before))
+      def value(text: String) = if (isKept) text else null
+      val marked = copy(users(now), TableMode.Marking, rows, former)(Row(3, "c"))
+        .marked(areMarked = true)
+      assert(shown(marked, "id", now.name, "_deleted_lsn") ==
+        Set(Row(1, value("a"), lsn - 1), Row(2, value("b"), 50L), Row(3, "c", null)))
+      val merged = copy(users(now), TableMode.Versions, versions, former)(Row(1, "a")).versions
+      val expected = Set(Row(2, value("b"), false), Row(1, "a", true)) ++
+        Option.unless(isKept)(Row(1, null, false))
+      assert(shown(merged, "id", now.name, "_is_current") == expected)
+      if (now.name != "email")
+        for (found <- Seq(marked, merged))
+          assert(shown(found, "email") == Set(Row(null)), "the column with the former name")
+    }
+    // Nothing is known of the rows, so they can have values that nobody may see.
+    val unknown = copy(users(hashed(email)), TableMode.Versions, versions, None)().versions
+    assert(shown(unknown, "id", "email") == Set(Row(1, null), Row(2, null)))
+  }
+
+  test("rows do not have the key of the table if it is hashed in another way now") {
+    def keyed(email: TableColumn) = table(Seq("email"), email -> StringType, remark -> StringType)
+    val target = stored("email STRING, note STRING", TableMode.Versions)(
+      joined(Row("hash1", "x"), current),
+      joined(Row("hash1", "w"), ended)
+    )
+    for ((before, now) <- Seq(hashed(email) -> hashed(email, "two"), email -> hashed(email))) {
+      val merged =
+        copy(keyed(now), TableMode.Versions, target, Some(keyed(before)))(Row("hash2", "x"))
+      assert(!merged.hasKey)
+      assert(shown(merged.versions, "email", "note", "_from_lsn", "_to_lsn") == Set(
+        Row(null, "x", 10L, lsn - 1),
+        Row(null, "w", 5L, 10L),
+        Row("hash2", "x", lsn - 1, null)
+      ))
+    }
+    val same = keyed(hashed(email))
+    assert(copy(same, TableMode.Versions, target, Some(same))(Row("hash1", "x")).hasKey)
   }
 }
