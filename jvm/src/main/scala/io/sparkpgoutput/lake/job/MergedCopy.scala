@@ -28,6 +28,7 @@ import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
  * @param snapshot the rows of the copy, in the columns of the table
  * @param target the rows that the target has
  * @param former the definition of the table by which these rows were written; None if it is not known
+ * @param hashes the salts of the hashes in these rows, by the numbers of columns, if the definition is not known
  */
 final private[job] class MergedCopy(
     table: MirroredTable,
@@ -35,7 +36,8 @@ final private[job] class MergedCopy(
     at: Column,
     snapshot: => DataFrame,
     target: DataFrame,
-    former: Option[MirroredTable]
+    former: Option[MirroredTable],
+    hashes: Map[Int, String]
 ) {
   import MergedCopy._
 
@@ -56,7 +58,8 @@ final private[job] class MergedCopy(
     val column = table.source.columns.find(_.name == name)
     val before = column.flatMap(column => sentBefore.get(column.number))
     // A hash with another salt, or a value that is hashed or shown only now, is no value of the column.
-    val isSame = column.forall(_.hash == before.flatMap(_.hash))
+    val isSame =
+      column.forall(now => now.hash == before.fold(hashes.get(now.number))(_.hash))
     if (isSame) before.fold(Option.unless(wasOfAnother(name))(name))(column => Some(column.name))
       .map(name => target.schema.indexWhere(_.name.equalsIgnoreCase(name))).filter(_ >= 0)
     else None

@@ -190,6 +190,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     private val former = table.former.filter(former =>
       isOfTable && own.newestGeneration(job.state, table).contains(former.generation)
     ).map(_.table)
+    private val hashes =
+      if (isOfTable && former.isEmpty) own.hashes(job.state, table) else Map.empty[Int, String]
     private val isNew =
       own.prepare(job.state, table, job.options.newProperties(job.target.format))
     // A table of which an older state was restored has marks, even if none of them is valid.
@@ -207,7 +209,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       job.session.sparkContext.setJobDescription(copy.description)
       def before = target.read(session, table.target)
       lazy val merged =
-        new MergedCopy(table.table, copy.lsn, copy.at, copy.rows(session), before, former)
+        new MergedCopy(table.table, copy.lsn, copy.at, copy.rows(session), before, former, hashes)
       def all = table.table.mode match {
         case TableMode.Marking if isOfTable && merged.hasKey => merged.marked(areMarked)
         case TableMode.Versions if !isNew                    => merged.versions

@@ -40,7 +40,10 @@ final class OwnTables(session: SparkSession, val target: Target) {
         Map(OnDelete -> (if (mirror == TableMode.Marking) OnDeletes.Mark else OnDeletes.Delete))
     }
     val shape = Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
-    mode ++ shape + (Definition -> table.number.toString)
+    val salts = table.table.source.columns
+      .flatMap(column => column.hash.map(salt => s"${column.number}=$salt"))
+    val hashes = Option.when(salts.nonEmpty)(Hashes -> salts.mkString(","))
+    mode ++ shape ++ hashes + (Definition -> table.number.toString)
   }
 
   /** Returns whether the rows of a table are those of a source table, and the deleted ones are marked. */
@@ -50,6 +53,19 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /** Returns whether the rows of a table are those of a source table, by its newest mark. */
   def isOf(job: JobState, table: TableState): Boolean = target.exists(table.target) &&
     target.newest(table.target, job.id).exists(_.oid == table.oid)
+
+  /**
+   * Returns the salts of the hashes in a table, by the numbers of the columns. None are known if the last copy that has
+   * begun was not committed.
+   */
+  def hashes(job: JobState, table: TableState): Map[Int, String] = {
+    val found = propertiesIn(table.target)
+    val isCommitted = newestGeneration(job, table).exists { newest =>
+      found.get(Generation).flatMap(_.toIntOption).forall(_ <= newest)
+    }
+    found.get(Hashes).filter(_ => isCommitted).toSeq.flatMap(_.split(',')).map(_.split('='))
+      .collect { case Array(number, salt) => number.toInt -> salt }.toMap
+  }
 
   /**
    * Makes the table of the target for a copy, or prepares the table that the job has already made.
@@ -78,8 +94,9 @@ final class OwnTables(session: SparkSession, val target: Target) {
         )
       checkVersion(table.target, found)
       checkMode(table.table, found)
-      // The options can have given it a shape that they do not give it any more.
-      val wanted = found.get(Shape).map(_ => Shape -> "").toMap ++ propertiesOf(job, table)
+      // The options can have given it a shape or hashes that they do not give it any more.
+      val wanted = Seq(Shape, Hashes).filter(found.contains).map(_ -> "").toMap ++
+        propertiesOf(job, table)
       if (wanted.exists { case (name, value) => !found.get(name).contains(value) })
         target.setProperties(table.target, wanted)
       false
@@ -287,6 +304,7 @@ object OwnTables {
   private val HistoryPrefix = s"${Prefix}history-prefix"
   private val OnDelete = s"${Prefix}on-delete"
   private val Shape = s"${Prefix}shape"
+  private val Hashes = s"${Prefix}hashes"
 
   private def modeOf(properties: Map[String, String]): TableMode = properties.get(Mode).flatMap(
     TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))

@@ -59,12 +59,13 @@ class MergedCopySuite extends TableTests {
       table: MirroredTable,
       mode: TableMode,
       target: DataFrame,
-      former: Option[MirroredTable]
+      former: Option[MirroredTable],
+      hashes: Map[Int, String] = Map.empty
   )(rows: Row*): MergedCopy = {
     val snapshot = spark
       .createDataFrame(java.util.Arrays.asList(rows: _*), table.schema)
     val at = timestamp_micros(lit(0L))
-    new MergedCopy(table.copy(mode = mode), lsn, at, snapshot, target, former)
+    new MergedCopy(table.copy(mode = mode), lsn, at, snapshot, target, former, hashes)
   }
 
   /** The rows without the times. */
@@ -220,9 +221,14 @@ class MergedCopySuite extends TableTests {
         for (found <- Seq(marked, merged))
           assert(shown(found, "email") == Set(Row(null)), "the column with the former name")
     }
-    // Nothing is known of the rows, so they can have values that nobody may see.
-    val unknown = copy(users(hashed(email)), TableMode.Versions, versions, None)().versions
-    assert(shown(unknown, "id", "email") == Set(Row(1, null), Row(2, null)))
+    // Without the definition of the rows, only the salts of their hashes are known, or nothing.
+    val unknown =
+      Seq(Map(2 -> "one") -> true, Map(2 -> "two") -> false, Map.empty[Int, String] -> false)
+    for ((hashes, isKept) <- unknown) {
+      val rows = copy(users(hashed(email)), TableMode.Versions, versions, None, hashes)().versions
+      val values = if (isKept) Seq("a", "b") else Seq(null, null)
+      assert(shown(rows, "id", "email") == Set(Row(1, values.head), Row(2, values.last)))
+    }
   }
 
   test("rows do not have the key of the table if it is hashed in another way now") {

@@ -16,6 +16,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
+import io.sparkpgoutput.lake.catalog.TableColumn
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct._
 import io.sparkpgoutput.{DeltaTests, TakesLong}
@@ -500,6 +501,27 @@ class DeltaTargetSuite extends DeltaTests {
       assert(error.getMessage.contains("version 3"))
     }
     assert(target.version(table.target) == version)
+  }
+
+  test("a table says how its rows are hashed, unless a copy that has begun was not committed") {
+    val table = new ServerHistory(new Random(1)).tables.head.target
+    val target = Targets.of(spark, Files.createTempDirectory("hashes").toString, Some("delta"))
+    val own = new OwnTables(spark, target)
+    val job = JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "delta", confirmed = 0)
+    def column(number: Int, salt: Option[String]) =
+      TableColumn(number, s"c$number", 25, -1, 0, hasMissing = false, salt)
+    val salts = Seq(Some("one"), Some("two"), None, Some("one"))
+    salts.zipWithIndex.foreach { case (salt, index) =>
+      val columns = Seq(column(1, None), column(2, salt), column(3, salt))
+      val hashing = table.copy(source = table.source.copy(columns = columns))
+      val state = TableState(hashing, TableStatus.Live, generation = index + 1)
+      own.prepare(job, state, Map.empty)
+      assert(own.hashes(job, state).isEmpty)
+      target.commit(spark, table.target, state.markName("job"), None, 1)(
+        TargetWrite.Append(target.read(spark, table.target).limit(0))
+      )
+      assert(own.hashes(job, state) == Seq(2, 3).flatMap(number => salt.map(number -> _)).toMap)
+    }
   }
 
   test("a target says which changes of columns the properties of a table do not allow") {
