@@ -6,6 +6,8 @@ import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.parser.extensions.IcebergSparkSqlExtensionsParser
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
@@ -244,13 +246,24 @@ class ShapedTablesSuite extends DeltaTests {
     )(TargetWrite.Replace(rows(place), None))
     copy(2, "int(id)")
     val error = intercept[LakeException](copy(3, "string(id)"))
-    assert(error.getMessage.contains(
-      "Run ALTER TABLE `lake`.`shaped`.`placed` DROP PARTITION FIELD `place_bucket_4`"
-    ))
+    val statement = "ALTER TABLE `lake`.`shaped`.`placed` DROP PARTITION FIELD `place_bucket_4`"
+    assert(error.getMessage.contains(s"Run $statement, and"))
+    assert(new IcebergSparkSqlExtensionsParser(CatalystSqlParser).parsePlan(statement).resolved)
     iceberg("placed").updateSpec.removeField("place_bucket_4").commit()
     copy(3, "string(id)")
     val found = target.read(spark, "placed").orderBy("id").collect().toSeq
     assert(found == (0 to 2).map(id => Row(id, id.toString)))
+    // Iceberg takes a name of which only the case changes for another column.
+    iceberg("placed").replaceSortOrder().asc("place").commit()
+    val renamed = own.range(3).selectExpr("int(id) id", "string(id) PLACE")
+    val refused = intercept[LakeException](target.commit(
+      own,
+      "placed",
+      name.copy(generation = 4),
+      None,
+      4
+    )(TargetWrite.Replace(renamed, None)))
+    assert(refused.getMessage.contains("is or was sorted by it"))
   }
 
   test("Iceberg: an error that no other writer has caused is not a conflict") {
