@@ -60,8 +60,10 @@ final private[job] class MergedCopy(
     // A hash with another salt, or a value that is hashed or shown only now, is no value of the column.
     val isSame =
       column.forall(now => now.hash == before.fold(hashes.get(now.number))(_.hash))
-    if (isSame) before.fold(Option.unless(wasOfAnother(name))(name))(column => Some(column.name))
-      .map(name => target.schema.indexWhere(_.name.equalsIgnoreCase(name))).filter(_ >= 0)
+    // If a change of columns was interrupted, the target can have the new name already.
+    val names = before.map(_.name).toSeq ++ Option.unless(wasOfAnother(name))(name)
+    if (isSame) names.map(name => target.schema.indexWhere(_.name.equalsIgnoreCase(name)))
+      .find(_ >= 0)
     else None
   }
 

@@ -129,6 +129,14 @@ class MergedCopySuite extends TableTests {
     assert(shown(rows, "id", "note", "email", "gone") == Set(Row(1, "a", null, "g")))
   }
 
+  test("marked rows stay if the target has the new name of the key before the job knows it") {
+    val target =
+      stored("order_id INT, email STRING", TableMode.Marking)(joined(Row(1, "a"), marked))
+    val merged = copy(renamed, TableMode.Marking, target, Some(plain))(Row(2, "b"))
+    assert(merged.hasKey)
+    assert(shown(merged.marked(areMarked = true), "order_id") == Set(Row(1), Row(2)))
+  }
+
   test("versions of rows without the key of the table end, and no row is compared with another") {
     val now = table(Seq("code"), column(4, "code") -> StringType, remark -> StringType)
     val target = stored("id INT, email STRING, note STRING", TableMode.Versions)(
