@@ -293,10 +293,12 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     val oids = wanted.map(_.oid).toSet
     endAtLook = upTo
     current.tables.values.foreach { table =>
-      if (oids(table.oid)) works(table.oid).leaving = None
+      val work = works(table.oid)
+      if (oids(table.oid)) work.leaving = None
       else if (table.isLeft) change(table.oid)(_.copy(status = leftStatus(table.oid)))
-      else leaves(table, upTo)
+      else if (work.leaving.isEmpty) work.leaving = Some(upTo)
     }
+    drops()
     // A later look reads what is locked now.
     wanted.filterNot(_.isLocked).foreach(one(_, now))
     moves = TargetOwners.moves(wanted.filter(found => current.tables.contains(found.oid)), current)
@@ -309,26 +311,6 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   def knows(oid: Long): Boolean = excluded(oid) || current.tables.contains(oid)
 
   private def leftStatus(oid: Long): TableStatus = if (excluded(oid)) Excluded else Dropped
-
-  /** The changes in the queue are applied first, if this is possible and the table is not excluded. */
-  private def leaves(table: TableState, upTo: Long): Unit = {
-    val work = works(table.oid)
-    if (endsAtOnce(table)) drop(table)
-    else if (work.leaving.isEmpty) work.leaving = Some(upTo)
-  }
-
-  private def endsAtOnce(table: TableState) =
-    table.needsCopy || table.isFailed || excluded(table.oid)
-
-  private def drop(table: TableState): Unit = {
-    val work = works(table.oid)
-    if (work.phase == Phase.Idle) {
-      change(table.oid)(_.copy(status = leftStatus(table.oid)))
-      work.waiting = None
-      work.failedSince = None
-      work.phase = Phase.Dropping(write())
-    } else work.leaving = Some(0)
-  }
 
   private def one(found: CatalogEntry, now: Long): Unit = {
     val work = works.getOrElseUpdate(found.oid, new TableWork)
@@ -574,14 +556,21 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     }
   }
 
-  /** A table that is not published any more is dropped when its queue is empty. */
+  /**
+   * Drops tables that are not published any more. The changes up to the end of the WAL at the look are applied first, if
+   * this is possible and the table is not excluded.
+   */
   private def drops(): Unit = works.foreach { case (oid, work) =>
-    for (upTo <- work.leaving if work.phase == Phase.Idle && !Lsn.isBelow(readLsn, upTo)) {
+    for (upTo <- work.leaving if work.phase == Phase.Idle) {
       val table = current.tables(oid)
-      val isEmpty = !work.queue.exists(_.position.nonEmpty)
-      if (isEmpty || endsAtOnce(table)) {
+      val endsAtOnce = table.needsCopy || table.isFailed || excluded(oid)
+      def hasEnded = !Lsn.isBelow(readLsn, upTo) && !work.queue.exists(_.position.nonEmpty)
+      if (endsAtOnce || hasEnded) {
         work.leaving = None
-        drop(table)
+        change(oid)(_.copy(status = leftStatus(oid)))
+        work.waiting = None
+        work.failedSince = None
+        work.phase = Phase.Dropping(write())
       }
     }
   }

@@ -622,6 +622,48 @@ class JobCoreSuite extends AnyFunSuite {
     assert(busy.state.tables(oid).status == Excluded)
   }
 
+  test("a table that leaves while its copy or its retry commits gets the changes up to the look") {
+    // The rows of its copy are committed.
+    val (copied, _) = job()
+    compared(copied)
+    copied.resync(oid, "asked", 1)
+    (1 to 2).foreach(now => run(copied, now.toLong))
+    copied.queueBegun(oid, new OneTransaction)
+    assert(copied.snapshotMade(oid, 300, definition, newest = 1, 3))
+    run(copied, 4)
+    assert(run(copied, 5).contains(CommitCopy(oid)))
+    // A table that has failed is tried again.
+    val (retried, _) = job()
+    run(retried, 0)
+    retried.failed(oid, TableFailure(TableFailure.Passing, "A value does not fit."), 1)
+    assert(run(retried, 20000).contains(ApplyCut(oid, 100)))
+
+    val ends = Seq[(JobCore, () => Unit)](
+      copied -> (() => copied.copied(oid, 20001)),
+      retried -> (() => retried.applied(oid, 300, None, 20001))
+    )
+    for ((core, end) <- ends) {
+      core.read(300)
+      core.published(Nil, 500, 20000)
+      end()
+      run(core, 20002)
+      assert(core.state.tables(oid).status == Live, "the reader is not at the end of the look")
+      core.read(500)
+      run(core, 20003)
+      assert(core.state.tables(oid).status == Dropped)
+    }
+
+    // A copy that has failed is not tried again.
+    val (core, _) = job()
+    compared(core)
+    core.resync(oid, "asked", 1)
+    (1 to 2).foreach(now => run(core, now.toLong))
+    core.published(Nil, 500, 3)
+    core.failed(oid, TableFailure(TableFailure.Waits, "It is gone."), 4)
+    run(core, 5)
+    assert(core.state.tables(oid).status == Dropped)
+  }
+
   test(
     "a table that another session has locked stays as it is, and the job is not done without a new one"
   ) {
