@@ -121,10 +121,12 @@ final private[job] class Verifications(
     look()
     val tables = names.map(name => name -> Requests.table(job.state, name))
     val oids = tables.flatMap(_._2).filter(isComparable).map(_.oid)
+    // A table that is held can get another name, or another table can get its name.
+    val asked = tables.map { case (name, table) => name -> table.map(_.oid) }
     try Using.resource(snapshot(oids, tell)) { snapshot =>
         core(_.hold(oids, snapshot.lsn))
         isPinning = true
-        val pinned = pinAll(names, oids, snapshot.lsn)
+        val pinned = pinAll(asked, oids, snapshot.lsn)
         isPinning = false
         log.tell(s"Verifying ${names.length} tables as of ${Lsn.format(snapshot.lsn)}.")
         pinned.map(_.fold(identity, compare(_, snapshot)))
@@ -179,10 +181,11 @@ final private[job] class Verifications(
    * Pins each table as soon as it has everything below an LSN, or cannot get it now, and lets its later commits
    * begin. So a table that has to catch up, or that waits for something, does not hold the others.
    *
+   * @param tables the names that are asked for, with the oids of their tables when the snapshot was asked for
    * @param held the tables whose commits end at the LSN
    */
-  private def pinAll(
-      names: Seq[TableName],
+  private[job] def pinAll(
+      tables: Seq[(TableName, Option[Long])],
       held: Seq[Long],
       lsn: Long
   ): Seq[Either[Attempt, PinnedTable]] = {
@@ -192,30 +195,40 @@ final private[job] class Verifications(
       core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live) ||
       core.shown(oid).waits.nonEmpty && System.nanoTime() > patience
     }
-    while (!names.forall(pinned.contains)) {
-      for (name <- names if !pinned.contains(name)) {
-        val oid = Requests.table(job.state, name).map(_.oid).filter(held.contains)
-        if (oid.forall(isThere)) {
-          pinned(name) = pin(name, lsn)
+    while (!tables.forall { case (name, _) => pinned.contains(name) }) {
+      for ((name, oid) <- tables if !pinned.contains(name)) {
+        val isHeld = oid.exists(held.contains)
+        if (!isHeld || oid.exists(isThere)) {
+          pinned(name) = pin(name, oid, isHeld, lsn)
           core(_.release(oid))
         }
       }
       if (job.isEnding) throw new InterruptedException
       Thread.sleep(PauseMillis)
     }
-    names.map(pinned)
+    tables.map { case (name, _) => pinned(name) }
   }
 
-  private def pin(name: TableName, lsn: Long): Either[Attempt, PinnedTable] = {
+  private def pin(
+      name: TableName,
+      oid: Option[Long],
+      isHeld: Boolean,
+      lsn: Long
+  ): Either[Attempt, PinnedTable] = {
     def skipped(target: String, reason: String, canPass: Boolean) =
       Left(Attempt(name, VerifiedTable(name.toString, target, lsn, Left(reason)), canPass))
-    Requests.table(job.state, name) match {
-      case None => skipped(name.toString, "The job has no such table any more.", canPass = false)
+    // The next snapshot has the table that was made again under this name.
+    val isMadeAgain = Requests.table(job.state, name).exists(found => !oid.contains(found.oid))
+    oid.flatMap(job.state.tables.get(_)) match {
+      case None => skipped(name.toString, "The job has no such table any more.", isMadeAgain)
       case Some(table) if table.status != Live =>
         val reason = table.status.why.fold("")(why => s" $why")
-        skipped(table.target, s"The table is ${table.status.name}.$reason", table.isCopied)
+        val text = s"The table is ${table.status.name}.$reason"
+        skipped(table.target, text, table.isCopied || isMadeAgain)
       case Some(table) if table.table.isHistory =>
         skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)
+      case Some(table) if !isHeld =>
+        skipped(table.target, "The table became live after the snapshot.", canPass = true)
       case Some(table) if table.newestMark.exists(Lsn.isBelow(lsn, _)) =>
         skipped(table.target, "The table was copied at a later LSN.", canPass = true)
       case Some(table) if !core.look(_.has(table.oid, lsn)) =>
