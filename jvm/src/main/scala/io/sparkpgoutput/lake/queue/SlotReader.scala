@@ -69,7 +69,7 @@ final class SlotReader(
   @volatile private var confirmation = 0L
   @volatile private var asks = false
 
-  /** The server's process of the session; 0 if there is none. */
+  /** The server's process of the session that began last; 0 if there is none. */
   @volatile private var pid = 0
 
   /** The end of what was read: all transactions with a lower commit LSN are whole in the queues. */
@@ -270,7 +270,6 @@ final class SlotReader(
         val copy = start(connection, sql)
         // Nobody can move the slot from here on.
         check()
-        pid = connection.pid
         statusInterval = ReplicationProtocol.statusInterval(sql)
         events.reads(server)
         reached = 0
@@ -295,6 +294,8 @@ final class SlotReader(
           else events.mayRead()
           Thread.sleep(PauseMillis)
         case None =>
+          // The server can have begun the session even if the answer, or what follows, does not arrive.
+          pid = connection.pid
           try copy = Some(connection.start(settings.slot, readLsn, settings.pluginOptions))
           catch {
             case error: SQLException
