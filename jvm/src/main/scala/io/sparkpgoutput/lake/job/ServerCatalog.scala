@@ -11,7 +11,7 @@ import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
 import io.sparkpgoutput.lake.target.{TableEvolution, Target, TargetNames, TargetShapes, TargetTypes}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
+import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection, SqlState}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks}
 
 /**
@@ -178,7 +178,9 @@ final class ServerCatalog(
     if (changes.isEmpty) None
     else client.alone { connection =>
       checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
-      TableEvidence.reason(connection, kept, changes)
+      connection.unless(NoTable)(TableEvidence.reason(connection, kept, changes)).getOrElse(
+        throw new Waiting(s"A partition of ${kept.name} was dropped or renamed in the meantime.")
+      )
     }
 
   /**
@@ -408,6 +410,9 @@ object ServerCatalog {
     }
     found
   }
+
+  /** Each row of a partition is asked for by a name that the catalog had before. The next try has the new catalog. */
+  private val NoTable = Set(SqlState.UndefinedTable, SqlState.InvalidSchemaName)
 
   private val WaitForCatalog = TimeUnit.SECONDS.toNanos(2)
   final private val PauseMillis = 10L
