@@ -225,7 +225,7 @@ abstract private[core] class JobMemory(start: JobState) {
   def redefined(oid: Long, table: MirroredTable, formerNames: Map[String, String]): Unit =
     change(oid)(_.copy(table = table, formerNames = formerNames))
 
-  /** The server is on another timeline than at the last look. */
+  /** The slot is read from a server with a timeline, which has all that was read before. */
   def timeline(timeline: Int): Unit = if (current.timeline != timeline) {
     current = current.copy(timeline = timeline)
     write(): Unit

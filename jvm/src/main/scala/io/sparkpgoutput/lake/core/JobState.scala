@@ -12,7 +12,7 @@ import io.sparkpgoutput.types.InfinityMode
  * What a job keeps between its runs, in `state/<epoch>.json` of its checkpoint folder.
  *
  * @param id the UUID of the job
- * @param timeline the timeline of the server at the last look
+ * @param timeline the timeline of the server from which the slot was read last
  * @param publications the publications of the last start
  * @param target the target as the options of the last start name it
  * @param format `delta` or `iceberg`

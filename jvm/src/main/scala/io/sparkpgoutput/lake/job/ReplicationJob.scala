@@ -325,8 +325,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def lookNow(): Unit = {
     val read = parts.core.look(_.readUpTo)
     ready.catalog.timeline(parts.state, read).foreach { timeline =>
-      if (timeline != parts.state.timeline) reader.renew()
-      parts.core(_.timeline(timeline))
+      // The reader can still read the old timeline. Its next session checks all of that, and notes the timeline.
+      reader.renew()
+      throw new Waiting(
+        s"The server is on timeline $timeline, from which the slot is not read yet."
+      )
     }
     val published = ready.catalog.all(parts.state)
     // Changes of a table that is not published any more are below the end of the WAL.
@@ -514,7 +517,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     override def mayReadFrom(server: Server): Unit = ready.catalog.checkRecovery(server.inRecovery)
 
     /** The process has the slot. Now it takes the next epoch. */
-    override def reads(server: Server): Unit = {
+    override def reads(): Unit =
       if (parts.epoch == 0) {
         val epoch = ready.epoch + 1
         def hasNewer = ready.folder.newestEpoch().exists(_ >= epoch)
@@ -523,8 +526,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         ready.folder.clean(epoch)
         parts.epoch = epoch
       }
-      parts.core(_.timeline(server.timeline))
-    }
+
+    override def continues(timeline: Int): Unit = parts.core(_.timeline(timeline))
 
     override def connected(): Unit = {
       if (readerWaits.nonEmpty) log.tell("The job reads the slot again.")

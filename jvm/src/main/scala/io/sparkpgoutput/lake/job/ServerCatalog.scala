@@ -210,9 +210,9 @@ final class ServerCatalog(
 
   /**
    * Checks that the server has all that the tables have, if the connection to it is a new one: after a
-   * failover, it can lack changes.
+   * failover, it can lack changes. Each later look checks this again until the state has the timeline of the server.
    *
-   * @return the timeline, if it is to be noted
+   * @return the timeline of the server, if the state has another one
    */
   def timeline(state: JobState, read: Long): Option[Int] = {
     client.query(_.query("SELECT 1")(_ => ())) // finds out if the connection was lost
@@ -232,8 +232,8 @@ final class ServerCatalog(
         if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))
         now.timeline
       }
-      checkedConnections = client.connections
-      Some(timeline)
+      if (timeline == state.timeline) checkedConnections = client.connections
+      Option.when(timeline != state.timeline)(timeline)
     }
   }
 

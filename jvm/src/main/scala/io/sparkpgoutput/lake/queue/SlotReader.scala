@@ -257,6 +257,7 @@ final class SlotReader(
           identity.timelines :+ events.state.timeline,
           Lsn.max(readLsn, events.state.has)
         ): Unit
+        events.continues(server.timeline)
         SlotChecks.publications(sql, settings.publications)
         events.mayRead()
         def check() =
@@ -271,7 +272,7 @@ final class SlotReader(
         // Nobody can move the slot from here on.
         check()
         statusInterval = ReplicationProtocol.statusInterval(sql)
-        events.reads(server)
+        events.reads()
         reached = 0
         sentLsn = 0
         lastStatus = System.nanoTime()
@@ -532,8 +533,11 @@ object SlotReader {
     /** Fails if the server is not one that the job reads from. */
     def mayReadFrom(server: Server): Unit
 
+    /** The server has all that was read, so the job goes on with its timeline. */
+    def continues(timeline: Int): Unit
+
     /** A session begins. */
-    def reads(server: Server): Unit
+    def reads(): Unit
     def connected(): Unit
 
     /** Whether the queues have no room, so that nothing can be read. */

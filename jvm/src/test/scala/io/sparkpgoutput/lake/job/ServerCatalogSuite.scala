@@ -1,0 +1,56 @@
+package io.sparkpgoutput.lake.job
+
+import scala.util.{Try, Using}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog.TableChange.PartitionRewritten
+import io.sparkpgoutput.lake.catalog.{Leaf, ReplicaIdentity}
+import io.sparkpgoutput.lake.core.{JobState, SimTable, TableFailure}
+import io.sparkpgoutput.source.connection.FakeServer._
+import io.sparkpgoutput.source.connection.{FakeServer, ServerClient}
+import io.sparkpgoutput.source.slot.Server
+
+class ServerCatalogSuite extends AnyFunSuite {
+  private val state = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", 100)
+
+  private def asking(server: FakeServer)(body: ServerCatalog => Unit): Unit =
+    Using.resources(server, new ServerClient(server.address, "test")) { (_, client) =>
+      val known = Server("7", 1, "shop", 18, 8192, inRecovery = false)
+      body(new ServerCatalog(client, known, ReplicateOptions(), null))
+    }
+
+  test("each look finds a new timeline until the reader has noted it") {
+    val server = new FakeServer({
+      case (_, "TIMELINE_HISTORY 2") => Rows(Seq("content" -> "1\t0/C8\tno recovery target\n"))
+      case (_, sql) if sql.contains("pg_current_wal_flush_lsn") => Rows(Seq("lsn" -> "0/FFFF"))
+    })
+    server.timeline = 2
+    asking(server) { catalog =>
+      // The reader can go on with the old timeline, above the switch at 200, after the look has asked how far it is.
+      assert(catalog.timeline(state, 200).contains(2))
+      assert(catalog.timeline(state, 200).contains(2))
+      val error = Try(catalog.timeline(state, 300)).failed.get
+      assert(TableFailures.endsJob(error), error)
+      assert(catalog.timeline(state.copy(timeline = 2), 300).isEmpty)
+    }
+  }
+
+  test("a partition that is dropped before its rows are looked at does not fail the table") {
+    val name = TableName("public", "part")
+    val leaf = Leaf(2, name, 3, ReplicaIdentity.Default, attached = true)
+    val table = SimTable(1, "orders", Vector("id")).definition.source
+    for (problem <- Seq("42P01", "3F000")) {
+      val server = new FakeServer({
+        // A table that is gone has no rights.
+        case (_, sql) if sql.contains("has_table_privilege") => Rows(Seq("can" -> "t"))
+        case (_, sql) if sql.contains("FROM ONLY")           => Failure(problem)
+      })
+      asking(server) { catalog =>
+        val error = Try(catalog.reason(table, Seq(PartitionRewritten(leaf)))).failed.get
+        assert(TableFailures.of(error).kind == TableFailure.Waits, error)
+      }
+    }
+  }
+}

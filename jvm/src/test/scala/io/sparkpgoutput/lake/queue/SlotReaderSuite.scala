@@ -1,0 +1,155 @@
+package io.sparkpgoutput.lake.queue
+
+import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.spark.sql.types.StructType
+
+import org.scalatest.concurrent.Eventually.eventually
+import org.scalatest.concurrent.PatienceConfiguration.Timeout
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.core.JobState
+import io.sparkpgoutput.lake.job.TableFailures
+import io.sparkpgoutput.source.connection.FakeServer
+import io.sparkpgoutput.source.connection.FakeServer._
+import io.sparkpgoutput.source.session.SessionSettings
+import io.sparkpgoutput.source.slot.{Server, SourceIdentity}
+
+class SlotReaderSuite extends AnyFunSuite {
+  private val waits = Timeout(Span(8, Seconds))
+  private val id = "4b3c1f6a-5d0e-4c53-9f4e-0a4f0f3c0a01"
+
+  /** A server with a slot, which a session holds until somebody ends its process. */
+  private class Slot(sent: Long) {
+    @volatile var holder = Option.empty[Int]
+    @volatile var failsOnce = false
+    val started = new ConcurrentLinkedQueue[Int]
+    val ended = new ConcurrentLinkedQueue[Int]
+    private val Terminate = """(?s).*pg_terminate_backend.* -- (\d+)""".r
+
+    val server = new FakeServer({
+      case (_, sql) if sql.contains("FROM pg_publication") =>
+        Rows(Seq("pubname" -> "all", "oid" -> "1"))
+      case (_, sql) if sql.contains("pg_replication_slots") && holder.nonEmpty && failsOnce =>
+        failsOnce = false
+        Failure("08006")
+      case (_, sql) if sql.contains("pg_replication_slots") => state
+      case (_, Terminate(pid)) =>
+        ended.add(pid.toInt)
+        holder = holder.filter(_ != pid.toInt)
+        Rows(Seq("ended" -> "t"))
+      case (_, "TIMELINE_HISTORY 2") => Rows(Seq("content" -> "1\t0/C8\tno recovery target\n"))
+      case (pid, sql) if sql.startsWith("START_REPLICATION") =>
+        holder = Some(pid)
+        started.add(pid)
+        Stream(keepalive(sent))
+    })
+
+    private def state = Rows(Seq(
+      "slot" ->
+        s"""{"plugin": "pgoutput", "database": "shop", "confirmed_flush_lsn": "0/64",
+           |"active_pid": ${holder.fold("null")(_.toString)}}""".stripMargin,
+      "application_name" -> s"spark-pgoutput $id 1",
+      "wait_event" -> null,
+      "apply_lsn" -> null,
+      "flush_lsn" -> "0/FFFF",
+      "keep_size" -> null,
+      "oldest_process" -> null,
+      "oldest_age" -> null,
+      "standby_slots" -> null
+    ))
+  }
+
+  private class Job extends SlotReader.Events {
+    @volatile var state = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", 100)
+    @volatile var lsn = 0L
+    @volatile var problem: Throwable = _
+    override def mayRead(): Unit = ()
+    override def mayEnd: Boolean = false
+    override def mayReadFrom(server: Server): Unit = ()
+    override def continues(timeline: Int): Unit = state = state.copy(timeline = timeline)
+    override def reads(): Unit = ()
+    override def connected(): Unit = ()
+    override def isFull: Boolean = false
+    override def read(end: Long, changed: Iterable[Long]): Unit = lsn = end
+    override def unknown(oid: Long): Unit = ()
+    override def hidden(
+        oid: Long,
+        name: TableName,
+        columns: Seq[String],
+        xid: Option[Long]
+    ): Option[HiddenCells] = None
+    override def mayTryAgain(error: Throwable): Boolean = TableFailures.isPassing(error)
+    override def waits(error: Throwable): Unit = problem = error
+    override def pause(millis: Long): Unit = Thread.sleep(10)
+  }
+
+  /** Runs a reader in a thread while something happens. */
+  private def reading(slot: Slot, job: Job)(
+      body: (SlotReader, AtomicReference[Throwable]) => Unit
+  ): Unit = Using.resource(slot.server) { server =>
+    val settings = SessionSettings(server.address, id, "1", "slot", Seq("all"), binary = false)
+    val identity =
+      SourceIdentity(id, "7", Seq(1), "shop", "slot", Map.empty, 100, new StructType)
+    val reader = new SlotReader(server.address, settings, identity, job)
+    val error = new AtomicReference[Throwable]
+    val thread = new Thread(() =>
+      try reader.run(100)
+      catch { case found: Throwable => error.set(found) }
+    )
+    thread.start()
+    try body(reader, error)
+    finally {
+      reader.stop()
+      thread.interrupt()
+      thread.join()
+    }
+  }
+
+  test("a session that is lost just after it began does not keep the slot from the next one") {
+    val (slot, job) = (new Slot(100), new Job)
+    slot.failsOnce = true
+    reading(slot, job) { (_, error) =>
+      eventually(waits)(assert(
+        slot.started.size == 2,
+        s"${slot.started} ${slot.ended} ${job.problem} ${error.get}"
+      ))
+      assert(slot.ended.asScala.toSeq == Seq(slot.started.peek))
+    }
+  }
+
+  test("a server whose timeline branched off below what an earlier session has read is refused") {
+    val (slot, job) = (new Slot(300), new Job)
+    reading(slot, job) { (reader, error) =>
+      eventually(waits)(assert(job.lsn == 300))
+      slot.server.timeline = 2
+      reader.renew()
+      eventually(waits)(error.get match {
+        case found: PgOutputException => assert(found.getCondition == "PGOUTPUT_TIMELINE")
+        case other                    => fail(s"$other")
+      })
+      assert(job.state.timeline == 1, "the next start refuses the server too")
+    }
+  }
+
+  test("a new timeline is noted when the server has all that an earlier session has read") {
+    val (slot, job) = (new Slot(200), new Job)
+    reading(slot, job) { (reader, _) =>
+      eventually(waits)(assert(job.lsn == 200))
+      assert(job.state.timeline == 1)
+      slot.server.timeline = 2
+      reader.renew()
+      eventually(waits)(assert(
+        job.state.timeline == 2 && slot.started.size == 2,
+        s"${slot.started} ${slot.ended} ${job.problem}"
+      ))
+    }
+  }
+}
