@@ -23,7 +23,7 @@ import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{Server, SourceIdentity}
 
 class SlotReaderSuite extends AnyFunSuite {
-  private val waits = Timeout(Span(8, Seconds))
+  private val waits = Timeout(Span(60, Seconds))
   private val id = "4b3c1f6a-5d0e-4c53-9f4e-0a4f0f3c0a01"
 
   /** A server with a slot, which a session holds until somebody ends its process. */
