@@ -50,9 +50,11 @@ import io.sparkpgoutput.types.ConversionOptions
  * @param repairs
  *   true takes a change that does not fit the target and counts it; false makes it the table's error
  * @param options how values are read
- * @param memory the bytes that all cuts which the driver folds may take at the same time
+ * @param memory the bytes that all large cuts which the driver folds may take at the same time
  * @param mixed the last step of a hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
- * @param mostOld the most bytes of values of the target that the driver has in memory for a direct write
+ * @param mostOld
+ *   the most bytes of values of the target that the driver has in memory for a direct write. A large cut of a table with
+ *   versions may have more, for which it waits.
  */
 final class CutApply(
     target: Target,
@@ -271,8 +273,8 @@ object CutApply {
   final private val ChunkBytes = 16 << 20
 
   /**
-   * The most bytes of old values that a direct write of a small cut puts into the new images of rows. By default, four
-   * tables are committed at the same time, so these values take at most a fifth of a heap of 1 GB.
+   * The most bytes of old values that a direct write puts into the new images of rows. By default, four tables are
+   * committed at the same time, so these values take at most a fifth of a heap of 1 GB.
    */
   final private val MostOld = 48L << 20
 
