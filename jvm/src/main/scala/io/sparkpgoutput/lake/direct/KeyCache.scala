@@ -45,7 +45,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private val tables = new ConcurrentHashMap[String, TableKeys]
   private lazy val root = folder.toPath
   private var usedMemory = 0L
-  private var usedDisk = 0L
+  private val usedDisk = new AtomicLong
 
   /** When the disk could not be written last. */
   @volatile private var failed = System.nanoTime() - KeyCache.PauseNanos
@@ -53,7 +53,6 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   /** The bytes that are reserved for keys that are being collected. */
   private var collecting = 0L
   private val files = new AtomicLong
-  private lazy val unmapped = Cleaner.create()
 
   /** Returns the keys of a table by its name, with what earlier lookups have kept. */
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
@@ -76,13 +75,13 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
 
   /** How many numbers have room, also in place of those of tables without a lookup for ten minutes. */
   private[direct] def room: Long = synchronized {
-    (memory - usedMemory + disk - usedDisk) / 8 + idle.map(_.numbers).sum
+    (memory - usedMemory + disk - usedDisk.get) / 8 + idle.map(_.numbers).sum
   }
 
   /** Returns whether [[keep]] would keep so many numbers. */
   private[direct] def hasRoom(numbers: Long): Boolean = synchronized {
     val bytes = numbers * 8
-    def has = usedMemory + bytes <= memory || usedDisk + bytes <= disk
+    def has = usedMemory + bytes <= memory || usedDisk.get + bytes <= disk
     if (!has) idle.foreach(_.clear())
     has
   }
@@ -97,7 +96,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     // The lookups of other tables do not wait while a file is written.
     taken.flatMap { isOnDisk =>
       val buffer = if (isOnDisk) written(keys) else Some(LongBuffer.wrap(keys))
-      if (buffer.isEmpty) synchronized(usedDisk -= bytes)
+      if (buffer.isEmpty) usedDisk.addAndGet(-bytes)
       buffer.map(new KeptKeys(_, haveAll, isOnDisk))
     }
   }
@@ -107,8 +106,8 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     if (usedMemory + bytes <= memory) {
       usedMemory += bytes
       Some(false)
-    } else if (usedDisk + bytes <= disk && System.nanoTime() - failed >= PauseNanos) {
-      usedDisk += bytes
+    } else if (usedDisk.get + bytes <= disk && System.nanoTime() - failed >= PauseNanos) {
+      usedDisk.addAndGet(bytes)
       Some(true)
     } else None
 
@@ -132,7 +131,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
         }
         channel.map(FileChannel.MapMode.READ_ONLY, 0, bytes)
       }
-      unmapped.register(mapped, () => synchronized(usedDisk -= bytes))
+      freeAfter(mapped, usedDisk, bytes)
       Some(mapped.order(ByteOrder.nativeOrder).asLongBuffer)
     } catch {
       case problem: IOException =>
@@ -154,6 +153,13 @@ object KeyCache {
   /** A file in memory has less than 2 GB. */
   final private val MostNumbers = 1L << 27
   final private val PartBytes = 1 << 16
+
+  private lazy val unmapped = Cleaner.create()
+
+  /** Counts the room of a file as free after it is unmapped. What waits for that must not keep the cache in memory. */
+  private def freeAfter(mapped: ByteBuffer, used: AtomicLong, bytes: Long): Unit =
+    unmapped.register(mapped, () => used.addAndGet(-bytes): Unit): Unit
+
   private val IdleNanos = java.time.Duration.ofMinutes(10).toNanos
 
   /** How long nothing is written to a disk that could not be written. */

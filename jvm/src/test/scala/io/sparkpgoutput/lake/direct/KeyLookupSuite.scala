@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.direct
 
+import java.lang.ref.WeakReference
 import java.net.URLClassLoader
 import java.nio.file.Files
 import java.util.concurrent.{ConcurrentHashMap, ForkJoinWorkerThread}
@@ -298,6 +299,19 @@ class KeyLookupSuite extends AnyFunSuite {
       Thread.sleep(10)
     }
     assert(keys.keep(Array(3L), haveAll = true).nonEmpty && keys.room == 1)
+  }
+
+  test("keys on disk do not keep the cache of a job that has ended in memory") {
+    var keys = cache(0, 1 << 20)
+    val kept = keys.keep(Array(1L), haveAll = true)
+    val ended = new WeakReference(keys)
+    keys = null
+    val end = System.nanoTime() + 60000000000L
+    while (ended.get != null && System.nanoTime() < end) {
+      System.gc()
+      Thread.sleep(10)
+    }
+    assert(kept.exists(_.isOnDisk) && ended.get == null)
   }
 
   test("the cache forgets keys if a column of the key changes") {
