@@ -55,15 +55,14 @@ final class DirectWrite(
   private def isShort(field: StructField) =
     field.dataType == ShortType || field.dataType == ByteType
 
-  private def widened(row: InternalRow): InternalRow = {
-    val values = sent.zip(folded).zipWithIndex.map {
-      case (_, at) if row.isNullAt(at)                      => null
-      case ((from, to), at) if from.dataType == to.dataType => row.get(at, to.dataType)
-      case ((from, _), at) if from.dataType == ShortType    => row.getShort(at).toInt
-      case (_, at)                                          => row.getByte(at).toInt
-    }
-    InternalRow.fromSeq(values)
-  }
+  private def widened(row: InternalRow): InternalRow =
+    new GenericInternalRow(Array.tabulate[Any](sent.length) { at =>
+      val (from, to) = (sent(at).dataType, folded(at).dataType)
+      if (row.isNullAt(at)) null
+      else if (from == to) row.get(at, to)
+      else if (from == ShortType) row.getShort(at).toInt
+      else row.getByte(at).toInt
+    })
 
   private val opAt = folded.fieldIndex(FoldedColumns.Op)
   private val bornAt = FoldedColumns.Born.map(folded.fieldIndex)
@@ -76,6 +75,8 @@ final class DirectWrite(
 
   private def position(row: InternalRow, at: Seq[Int]): Option[MessagePosition] =
     Option.when(!row.isNullAt(at.head))(MessagePosition(row.getLong(at.head), row.getLong(at(1))))
+
+  private def hasMoved(row: InternalRow) = !row.isNullAt(bornAt.head)
 
   private def isUnsent(row: InternalRow, ordinal: Int) =
     flagAt(ordinal) >= 0 && row.getBoolean(flagAt(ordinal))
@@ -123,10 +124,14 @@ final class DirectWrite(
       key.map(columns.indexOf(_)).toIndexedSeq,
       Option.when(hasVersions)(columns.indexOf(batch.format.version.toLsn))
     )
-    private lazy val readColumns =
+    private val readColumns =
       ((if (hasVersions) schema.indices else unsent).map(
         columns.indexOf(_)
       ) ++ others).distinct.sorted
+
+    /** The place among them of each column of the table; -1 if it is not read. */
+    private val readAt = columns.indices.map(readColumns.indexOf(_)).toArray
+    private val isKey = columns.map(key.contains(_))
 
     /** The values of the target that are copied into the rows to write. */
     private lazy val old: Map[RowPlace, InternalRow] = rowsAt(
@@ -169,14 +174,22 @@ final class DirectWrite(
           else op(row) != RowOp.Delete && !(goes(row) && op(row) == RowOp.Update && place == null)
         Option.when(isWritten)(row -> place)
       }
-      // Images are made while they are written, so that not all of them are in memory. Only these can lack a value.
+      // The images of rows are made while they are written, so that not all of them are in memory. What only a MERGE
+      // can write must be known before that: too many values of the target, or a value that is found nowhere.
+      if (readColumns.nonEmpty) old: Unit
       written.foreach { case (row, place) =>
-        if (unsent.exists(isUnsent(row, _))) image(row, place)
+        if (place == null || hasMoved(row)) {
+          val before = oldOf(place)
+          columns.indices.foreach { at =>
+            if (columns(at) >= 0 && isUnsent(row, columns(at))) value(row, place, before, at)
+          }
+        }
       }
-      DirectChange(
-        deleted.view.mapValues(sorted).toMap,
-        written.view.map { case (row, place) => image(row, place) }
-      )
+      val images = new IndexedSeq[InternalRow] {
+        override def length: Int = written.length
+        override def apply(index: Int): InternalRow = image(written(index)._1, written(index)._2)
+      }
+      DirectChange(deleted.view.mapValues(sorted).toMap, images)
     }
 
     private def sorted(positions: mutable.ArrayBuilder.ofLong) = {
@@ -243,16 +256,23 @@ final class DirectWrite(
       .filter(row => position(row, bornAt).isEmpty && unsent.exists(isUnsent(row, _)))
       .map(lookup.number(_, key.toIndexedSeq)).toSet
 
-    private def image(row: InternalRow, place: RowPlace): InternalRow =
-      new GenericInternalRow(Array.tabulate[Any](columns.length)(value(row, place, _)))
+    /** The row of the target at a place, if values of it are copied; else null. */
+    private def oldOf(place: RowPlace): InternalRow =
+      if (place == null || readColumns.isEmpty) null else old.getOrElse(place, null)
 
-    private def value(row: InternalRow, place: RowPlace, at: Int): Any = {
+    private def image(row: InternalRow, place: RowPlace): InternalRow = {
+      val before = oldOf(place)
+      new GenericInternalRow(Array.tabulate[Any](columns.length)(value(row, place, before, _)))
+    }
+
+    /** @param kept the row of the target at the place */
+    private def value(row: InternalRow, place: RowPlace, kept: InternalRow, at: Int): Any = {
       val ordinal = columns(at)
-      if (ordinal < 0) { if (place == null) null else oldValue(place, at) }
-      else if (isUnsent(row, ordinal) || endsAt(place) && key.contains(ordinal)) {
-        if (position(row, bornAt).nonEmpty) before(row, ordinal, at)
+      if (ordinal < 0) { if (place == null) null else oldValue(kept, at) }
+      else if (isUnsent(row, ordinal) || endsAt(place) && isKey(at)) {
+        if (hasMoved(row)) before(row, ordinal, at)
         else if (place == null) throw drift(row, Drift.Missing)
-        else oldValue(place, at)
+        else oldValue(kept, at)
       } else row.get(ordinal, types(ordinal))
     }
 
@@ -270,12 +290,12 @@ final class DirectWrite(
         case None =>
           val number = lookup.number(row, key.toIndexedSeq)
           if (number < 0 || !lives(number)) throw drift(row, Drift.Missing)
-          oldValue(places(number), at)
+          oldValue(oldOf(places(number)), at)
       }
     }
 
-    private def oldValue(place: RowPlace, at: Int): Any =
-      old(place).get(readColumns.indexOf(at), table.schema(at).dataType)
+    private def oldValue(kept: InternalRow, at: Int): Any =
+      kept.get(readAt(at), table.schema(at).dataType)
   }
 
   /** The place in the fold's rows of each column of the table; -1 if the server does not have it. */

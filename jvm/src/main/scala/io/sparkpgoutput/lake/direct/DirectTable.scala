@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.direct
 import java.time.Instant
 import java.util.Arrays
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -61,20 +63,23 @@ object DirectTable {
   final private val MostPartitions = 64
 
   /**
-   * Returns new rows by their partitions.
+   * Returns new rows by their partitions. Each row is made again when it is written.
    *
    * @throws NotDirect if there are too many partitions
    */
-  def byPartition[P](rows: Iterable[InternalRow], hasPartitions: Boolean)(
+  def byPartition[P](rows: IndexedSeq[InternalRow], hasPartitions: Boolean)(
       partition: InternalRow => P
-  ): Seq[(P, Iterable[InternalRow])] = {
-    val found =
-      if (hasPartitions) rows.groupBy(partition)
-      else rows.headOption.map(partition(_) -> rows).toMap
-    if (found.size > MostPartitions)
-      throw new NotDirect(s"the changes write more than $MostPartitions partitions")
-    found.toSeq
-  }
+  ): Seq[(P, Iterable[InternalRow])] =
+    if (!hasPartitions) rows.headOption.map(partition(_) -> rows).toSeq
+    else {
+      val places = mutable.LinkedHashMap.empty[P, mutable.ArrayBuilder.ofInt]
+      rows.indices.foreach { index =>
+        places.getOrElseUpdate(partition(rows(index)), new mutable.ArrayBuilder.ofInt) += index
+        if (places.size > MostPartitions)
+          throw new NotDirect(s"the changes write more than $MostPartitions partitions")
+      }
+      places.toSeq.map { case (found, indices) => found -> indices.result().view.map(rows(_)) }
+    }
 
   /** Returns a value of a row, or null. `get` alone is not enough: in a row of a batch, it does not check for NULL. */
   def value(row: InternalRow, at: Int, dataType: DataType): Any =
@@ -141,11 +146,11 @@ object TableFiles { val none: TableFiles = TableFiles(0, 0) }
  * What a direct commit changes.
  *
  * @param deleted the positions of the deleted rows by the paths of their files
- * @param added new rows, with all columns of the table. They can be made each time when they are iterated over.
+ * @param added new rows, with all columns of the table. A row can be made each time when it is read.
  */
 final case class DirectChange(
     deleted: Map[String, Array[Long]],
-    added: Iterable[InternalRow]
+    added: IndexedSeq[InternalRow]
 )
 
 /** The table cannot be written directly. Nothing was written, and a MERGE can write the same. */

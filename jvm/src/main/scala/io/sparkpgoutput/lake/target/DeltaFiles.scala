@@ -408,12 +408,14 @@ final private class DeltaLayout(
   }
 
   /** Writes a file for each partition of rows. */
-  def write(rows: Iterable[InternalRow]): Seq[AddFile] =
+  def write(rows: IndexedSeq[InternalRow]): Seq[AddFile] =
     DirectTable.byPartition(rows, partitions.nonEmpty) { row =>
-      partitions.map { at =>
-        val dataType = schema(at).dataType
-        nameOf(at) -> DeltaPartition.text(DirectTable.value(row, at, dataType), dataType)
-      }.toMap
+      partitions.map(at => DirectTable.value(row, at, schema(at).dataType))
+    }.map { case (values, some) =>
+      val texts = partitions.zip(values).map { case (at, value) =>
+        nameOf(at) -> DeltaPartition.text(value, schema(at).dataType)
+      }
+      texts.toMap -> some
     }.map { case (partition, some) => write(some.foreach(_), partition) }
 
   private val projected = ProjectingInternalRow(inFiles, stored)

@@ -356,7 +356,7 @@ final private class IcebergWriter(
   }
 
   /** Writes a file for each partition of rows, by the partitioning that the table has now. */
-  def data(rows: Iterable[InternalRow]): Seq[DataFile] = {
+  def data(rows: IndexedSeq[InternalRow]): Seq[DataFile] = {
     val row = new IcebergRow(schema)
     val key = new PartitionKey(metadata.spec, schema)
     DirectTable.byPartition(rows, metadata.spec.isPartitioned) { values =>
