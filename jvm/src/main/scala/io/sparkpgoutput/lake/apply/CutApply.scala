@@ -69,8 +69,8 @@ final class CutApply(
   /** The memory that is left, in KiB. */
   private val room = new Semaphore(kib(memory), true)
 
-  /** The limit of a cut of several transactions that is written directly. Four of them are in memory at the same time. */
-  private val direct = CutLimit(memory / 16, memory / 8 / BytesOfChange)
+  /** The limit of a cut of several transactions that is written directly. Several of them are in memory at once. */
+  private def direct(table: MirroredTable) = CutLimit(memory / 16, memory / 8 / bytesOfChange(table))
 
   /** The tables whose last cut was small enough to be written directly, and was written by a query. */
   private val lastQueried = ConcurrentHashMap.newKeySet[String]
@@ -87,7 +87,15 @@ final class CutApply(
    * keys. With versions, the rows of the target, too.
    */
   private def memoryOf(table: MirroredTable, cut: CutMessages): Long =
-    (2 * cut.bytes + BytesOfChange * cut.changes) * (if (table.hasVersions) 2 else 1)
+    (2 * cut.bytes + bytesOfChange(table) * cut.changes) * (if (table.hasVersions) 2 else 1)
+
+  /**
+   * A NULL has one byte in a message and a word in a row of the fold. If rows are marked or have versions, the row also
+   * says of each column whether its value was sent.
+   */
+  private def bytesOfChange(table: MirroredTable) =
+    BytesOfChange + BytesOfColumn * table.schema.length *
+      (if (table.marks || table.hasVersions) 2 else 1)
 
   /**
    * Returns the limit of the next cut of a table. A long queue is written directly in several cuts, because a MERGE
@@ -98,15 +106,17 @@ final class CutApply(
    * @param queue the bytes and the changes of its queue
    * @param most the limit that the user has set
    */
-  def limit(table: MirroredTable, queue: CutLimit, most: CutLimit): CutLimit =
-    if (direct.allows(queue.bytes, queue.changes) || !isDirect(table)) most
+  def limit(table: MirroredTable, queue: CutLimit, most: CutLimit): CutLimit = {
+    val some = direct(table)
+    if (some.allows(queue.bytes, queue.changes) || !isDirect(table)) most
     else if (lastQueried.remove(table.target)) {
       wide.add(table.target)
       most
     } else {
       wide.remove(table.target)
-      CutLimit(math.min(most.bytes, direct.bytes), direct.changes)
+      CutLimit(math.min(most.bytes, some.bytes), some.changes)
     }
+  }
 
   /**
    * Commits a cut. If it fails, the error belongs to the table, and nothing of the cut is in the table.
@@ -128,7 +138,8 @@ final class CutApply(
     try {
       val needed = memoryOf(table, cut)
       val isSmall = cut.changes <= SmallCut && needed <= math.min(SmallMemory, memory / 16)
-      val isFolded = isSmall || needed <= memory && isDirect(table)
+      val isFolded =
+        isSmall || needed <= memory && !wide.contains(table.target) && isDirect(table)
       val one = new OneCut(session, table, formerNames, mark, expected, cut)
       val done =
         if (!isFolded) one.large(None)
@@ -171,12 +182,12 @@ final class CutApply(
       val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
       lazy val own = sessionOf(session, isSmall = true)
       run(own, new ChangePacker(ChunkBytes, chunks += _)) { (batch, look) =>
+        val truncates = batch.statistics.truncated.nonEmpty
+        if (truncates && !canMerge) throw new NotDirect("the changes truncate the table")
         val rows = batch.rows(ChangeChunk.sorted(chunks.toIndexedSeq))
         chunks.clear() // A large cut needs the memory for its commit.
         def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
-        if (
-          batch.format.isHistory || batch.format.key.isEmpty || batch.statistics.truncated.nonEmpty
-        ) merge(None)
+        if (batch.format.isHistory || batch.format.key.isEmpty || truncates) merge(None)
         else
           try {
             look.notDirect.foreach(reason => throw new NotDirect(reason))
@@ -263,7 +274,10 @@ object CutApply {
   val Memory: Long = Runtime.getRuntime.maxMemory / 4
 
   /** What a change takes beside its values: the objects and the fixed part of its rows, and its key in a lookup. */
-  final private val BytesOfChange = 350L
+  final private val BytesOfChange = 270L
+
+  /** What a column takes in a row: a word, and a bit that says whether it is NULL. */
+  final private val BytesOfColumn = 9L
 
   /** The most changes of a small cut, and its most memory. The driver can give its rows to a MERGE. */
   final val SmallCut = 10000L

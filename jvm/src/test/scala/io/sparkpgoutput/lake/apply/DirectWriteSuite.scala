@@ -11,6 +11,7 @@ import scala.concurrent.{Await, Future}
 import scala.util.{Random, Try}
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
@@ -19,8 +20,8 @@ import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectFile, DirectTable, KeyCache, TableKeys}
-import io.sparkpgoutput.lake.queue.CutLimit
+import io.sparkpgoutput.lake.direct._
+import io.sparkpgoutput.lake.queue.{CutLimit, CutMessages}
 import io.sparkpgoutput.lake.target._
 import io.sparkpgoutput.{DeltaTests, TakesLong}
 
@@ -233,6 +234,111 @@ class DirectWriteSuite extends DeltaTests {
     assert(large.map(Await.result(_, Duration.Inf).changes) == Seq(101, 101))
     assert(most.get == 1)
     assert(names.map(target.read(spark, _).count()) == Seq(101, 101, 3))
+  }
+
+  /** Notes whether each write of a cut is a direct one, and refuses direct ones if it is asked to. */
+  final private class NotedTarget(target: Target, refuses: Boolean = false)
+      extends TargetBehind(target) {
+    var writes = Vector.empty[TargetWrite]
+    def direct: Seq[Boolean] = writes.map(_.isInstanceOf[TargetWrite.Direct])
+
+    override def commit(
+        session: SparkSession,
+        table: String,
+        name: MarkName,
+        expected: Option[Long],
+        lsn: Long
+    )(write: TargetWrite): Unit = {
+      writes = writes :+ write
+      if (refuses && direct.last) throw new NotDirect("the test refuses it")
+      super.commit(session, table, name, expected, lsn)(write)
+    }
+  }
+
+  /** A cut that counts how often its messages are read. */
+  final private class CountedCut(cut: CutOfServer) extends CutMessages {
+    var reads = 0
+    override def changes: Long = cut.changes
+    override def bytes: Long = cut.bytes
+    override def end: Long = cut.end
+    override def foreach(take: (Long, Array[Byte]) => Unit): Unit = {
+      reads += 1
+      cut.foreach(take)
+    }
+  }
+
+  test("executors fold a large cut with a TRUNCATE, so the driver gives its rows to no query") {
+    val target = new NotedTarget(IcebergTables.in(spark, "truncated"))
+    val table = new ServerHistory(new Random(1)).wide
+    val mark = create(target, table)
+    val cuts = new CutApply(target, repairs = false, memory = 60000)
+    def cut(lsn: Long, keys: Range) = {
+      val rows = keys.map(key => table.insert(Seq(s"$key", "a", "1", "b", "c")))
+      val messages = table.relation +: StreamMessages.truncate(Seq(table.oid)) +: rows
+      CutOfServer(table.oid, CutOfServer.transaction(lsn, messages), lsn + 1)
+    }
+    def local = target.writes.last match {
+      case TargetWrite.Overwrite(rows) =>
+        rows.queryExecution.analyzed.exists(_.isInstanceOf[LocalRelation])
+      case other => fail(s"$other")
+    }
+    def commit(expected: Long, cut: CutOfServer) =
+      cuts.commit(spark, table.target, Map.empty, mark, expected, cut)
+    assert(commit(1, cut(10, 1 to 101)).byMerge.exists(_.contains("truncate")) && !local)
+    assert(commit(11, cut(20, 1 to 3)).byMerge.isEmpty && local)
+    assert(target.read(spark, table.name).count() == 3)
+  }
+
+  test("the memory of a cut has room for the columns that have no value") {
+    val names = (1 to 200).map(number => s"c$number")
+    val table = new ServerTable(
+      17,
+      "null",
+      ReplicaIdentity.Default,
+      Seq("c1"),
+      names.map(_ -> TypeOids.Int4),
+      names.map(_ -> IntegerType)
+    )
+    val target = new NotedTarget(IcebergTables.in(spark, "nulls"))
+    val mark = create(target, table)
+    val rows = (1 to 101).map(key => table.insert(s"$key" +: names.tail.map(_ => null)))
+    val messages = CutOfServer.transaction(10, table.relation +: rows)
+    // In the fold, each of these rows has more than 1,600 bytes.
+    val cuts = new CutApply(target, repairs = false, memory = 101 * 1600)
+    cuts.commit(spark, table.target, Map.empty, mark, 1, CutOfServer(table.oid, messages, 11))
+    assert(target.direct.tail == Seq(false)) // The first one is that of `create`.
+  }
+
+  test("if a large cut was not written directly, the driver does not fold the next one") {
+    val made = IcebergTables.in(spark, "refused")
+    val table = new ServerHistory(new Random(1)).wide
+    val mark = create(made, table)
+    val target = new NotedTarget(made, refuses = true)
+    val cuts = new CutApply(target, repairs = false, memory = 100000)
+    val reads = Seq(10L -> (1 to 101), 20L -> (102 to 202)).map { case (lsn, keys) =>
+      val rows = keys.map(key => table.insert(Seq(s"$key", "a", "1", "b", "c")))
+      val messages = CutOfServer.transaction(lsn, table.relation +: rows)
+      val cut = new CountedCut(CutOfServer(table.oid, messages, lsn + 1))
+      val expected = if (lsn == 10) 1L else 11L
+      cuts.commit(spark, table.target, Map.empty, mark, expected, cut)
+      cuts.limit(table.target, CutLimit(bytes = 1 << 20, changes = 1000000), CutLimit(1L << 30))
+      cut.reads
+    }
+    assert(reads == Seq(2, 1) && target.read(spark, table.name).count() == 202)
+  }
+
+  test("the rows of a partition are made when they are written, and not kept") {
+    var made = 0
+    def rows(number: Int) = new IndexedSeq[InternalRow] {
+      override def length: Int = number
+      override def apply(index: Int): InternalRow = { made += 1; InternalRow(index) }
+    }
+    val parts = DirectTable.byPartition(rows(10), hasPartitions = true)(_.getInt(0) % 2)
+    assert(parts.map(_._1) == Seq(0, 1) && made == 10)
+    assert(parts.map(_._2.map(_.getInt(0)).sum) == Seq(20, 25) && made == 20)
+    made = 0
+    intercept[NotDirect](DirectTable.byPartition(rows(100000), hasPartitions = true)(_.getInt(0)))
+    assert(made < 100)
   }
 
   /** A target of each format. */
