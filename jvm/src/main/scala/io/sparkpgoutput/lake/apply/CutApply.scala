@@ -70,7 +70,8 @@ final class CutApply(
   private val room = new Semaphore(kib(memory), true)
 
   /** The limit of a cut of several transactions that is written directly. Several of them are in memory at once. */
-  private def direct(table: MirroredTable) = CutLimit(memory / 16, memory / 8 / bytesOfChange(table))
+  private def direct(table: MirroredTable) =
+    CutLimit(memory / 16, memory / 8 / bytesOfChange(table))
 
   /** The tables whose last cut was small enough to be written directly, and was written by a query. */
   private val lastQueried = ConcurrentHashMap.newKeySet[String]

@@ -57,6 +57,10 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   /** Returns the keys of a table by its name, with what earlier lookups have kept. */
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
 
+  /** Forgets the keys of all tables but some. */
+  def forgetOthers(names: Set[String]): Unit =
+    tables.asScala.foreach { case (name, found) => if (!names(name)) found.clear() }
+
   /**
    * Reserves memory in which the keys of a file are collected, until [[unreserve]]. Many threads do this, each for a
    * file.

@@ -25,7 +25,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.core.{JobCore, JobState, TableFailure, TableState}
+import io.sparkpgoutput.lake.core.{JobCore, JobState, TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.target.{OwnTables, Target}
 
@@ -114,10 +114,12 @@ final private[job] class JobParts(
   /** The last error of each table. */
   val lastErrors = new ConcurrentHashMap[Long, Throwable]
 
-  /** Forgets the tables that the job does not know any more. */
+  /** Forgets the tables that the job does not know any more, and the files of those that the server has dropped. */
   def forgetOthers(): Unit = {
-    val oids = state.tables.keySet
-    Seq(commits, lastErrors).foreach(_.keySet.removeIf(oid => !oids(oid)))
+    val tables = state.tables
+    Seq(commits, lastErrors).foreach(_.keySet.removeIf(!tables.contains(_)))
+    val live = tables.values.filter(_.status != TableStatus.Dropped)
+    target.forgetOthers(live.flatMap(_.table.targets).toSet)
   }
 
   /** Ends this process if another one of the job has taken over. */

@@ -231,6 +231,11 @@ final class DeltaTarget(
 
   protected def known(table: String): Option[DeltaDirect] = Option(directs.get(table))
 
+  override def forgetOthers(tables: Set[String]): Unit = {
+    Seq(checked, directs, vacuums).foreach(_.keySet.removeIf(!tables(_)))
+    keys.forgetOthers(tables)
+  }
+
   /** Returns what is known of the files of a table, whoever has written them. */
   private def directOf(table: String): DeltaDirect =
     known(table).getOrElse(directOf(table, open(table)))

@@ -77,6 +77,11 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   protected def known(table: String): Option[IcebergDirect] = Option(directs.get(table))
 
+  override def forgetOthers(tables: Set[String]): Unit = {
+    directs.keySet.removeIf(!tables(_))
+    keys.forgetOthers(tables)
+  }
+
   protected def rewrite(table: String): Boolean = directOf(table).compact(() => opened(table))
 
   override def keepKeys(table: String): Unit = known(table).foreach(_.keepKeys(() => opened(table)))

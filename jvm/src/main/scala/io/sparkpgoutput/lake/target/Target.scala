@@ -86,6 +86,9 @@ trait Target {
    */
   def keepKeys(table: String): Unit = ()
 
+  /** Forgets what is known of the files of all tables but some. */
+  def forgetOthers(tables: Set[String]): Unit = ()
+
   /** Returns the numbers of the files of a table; None if this process does not know them. */
   def files(table: String): Option[TableFiles] = None
 

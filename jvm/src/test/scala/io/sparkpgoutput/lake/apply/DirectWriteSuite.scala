@@ -431,6 +431,20 @@ class DirectWriteSuite extends DeltaTests {
     )
   }
 
+  test("the files of a table that is forgotten are read again for the next commit") {
+    for (to <- targets("forgotten")) withClue(s"${to.format}: ") {
+      val table = new WrittenTable(spark, to, ReplicaIdentity.Default)
+      import table.server._
+      table.cut(10L -> Seq(insert(table.row(1, "a", "b"))))
+      to.forgetOthers(Set(name))
+      assert(to.files(name).exists(_.files == 1))
+      to.forgetOthers(Set("another"))
+      assert(to.files(name).isEmpty)
+      table.cut(20L -> Seq(insert(table.row(2, "a", "b"))))
+      assert(to.files(name).exists(_.files == 2) && to.read(spark, name).count() == 2)
+    }
+  }
+
   test("the values of a row are read up to this row only, and the file is closed then") {
     for {
       to <- targets("watched")

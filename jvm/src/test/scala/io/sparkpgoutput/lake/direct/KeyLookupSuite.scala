@@ -301,6 +301,19 @@ class KeyLookupSuite extends AnyFunSuite {
     assert(keys.keep(Array(3L), haveAll = true).nonEmpty && keys.room == 1)
   }
 
+  test("the keys of a table that is forgotten have no room") {
+    val keys = cache(1000, 0)
+    val before = keys.room
+    val files = Seq(new MemoryFile("f1", Vector(InternalRow(1L))))
+    for (name <- Seq("stays", "goes")) {
+      keys.table(name).begin(Seq("id BIGINT"), files)
+      keys.table(name).keep(Seq("id BIGINT"), files.head, Array(1L), haveAll = true)
+    }
+    keys.forgetOthers(Set("stays", "another"))
+    assert(keys.room == before - 1 && keys.table("stays").of(files.head).nonEmpty)
+    assert(keys.table("goes").of(files.head).isEmpty)
+  }
+
   test("keys on disk do not keep the cache of a job that has ended in memory") {
     var keys = cache(0, 1 << 20)
     val kept = keys.keep(Array(1L), haveAll = true)
