@@ -158,9 +158,12 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** Rewrites files. Returns whether there were any. */
   protected def rewrite(table: String): Boolean
 
-  /** Another writer wins against a rewrite, which is tried again later. */
+  /**
+   * Another writer wins against a rewrite, which is tried again later. While a query writes the table, no rewrite
+   * begins, because it would wait for the end of the query, and the rewrites of all other tables with it.
+   */
   final def compact(table: String): Boolean =
-    try rewrite(table)
+    try !known(table).exists(_.isQueried) && rewrite(table)
     catch {
       case _: NotDirect                               => false
       case problem: Exception if isOvertaken(problem) => false
@@ -184,8 +187,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
         }
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, commit, other)
-        // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
-        known(commit.table).fold(run())(_.synchronized(run()))
+        known(commit.table).fold(run())(_.whileQueried(run()))
     }
 
   final def commit(
@@ -342,6 +344,18 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
   /** The number of files when they were all looked at the last time, or less. */
   protected var looked = 0L
 
+  @volatile private var queried = false
+
+  /** Whether a query writes the table. */
+  final def isQueried: Boolean = queried
+
+  /** Runs a query. Meanwhile, no rewrite is committed, because each of them could be a conflict for the query. */
+  final def whileQueried(run: => Unit): Unit = synchronized {
+    queried = true
+    try run
+    finally queried = false
+  }
+
   /** The numbers of the files and of their deleted rows; None before they are known. */
   def tableFiles: Option[TableFiles] = counted
 
@@ -374,7 +388,7 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
    *
    * @param update returns the newest version
    */
-  final def keepKeys(update: () => V): Unit = if (keys.areWanted) {
+  final def keepKeys(update: () => V): Unit = if (keys.areWanted && !isQueried) {
     val table = synchronized {
       val version = update()
       Option.when(isDirect(version))(lookedUp(version))

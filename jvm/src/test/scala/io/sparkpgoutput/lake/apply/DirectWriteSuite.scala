@@ -8,11 +8,12 @@ import scala.collection.mutable
 import scala.concurrent.ExecutionContext.Implicits.global
 import scala.concurrent.duration.Duration
 import scala.concurrent.{Await, Future}
-import scala.util.{Random, Try}
+import scala.util.{Random, Success, Try}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.functions.{lit, udf}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
@@ -445,6 +446,32 @@ class DirectWriteSuite extends DeltaTests {
     }
   }
 
+  test("no rewrite of files waits while a query writes the table", TakesLong) {
+    import DirectWriteSuite._
+    for (to <- targets("queried")) withClue(s"${to.format}: ") {
+      val table = new WrittenTable(spark, to, ReplicaIdentity.Default)
+      import table.server._
+      (1 to 8).foreach(id => table.cut(10L * id -> Seq(insert(table.row(id, "a", "b")))))
+      query = (new CountDownLatch(1), new CountDownLatch(1))
+      val waits = udf { (id: Int) =>
+        query._1.countDown()
+        query._2.await()
+        id
+      }
+      val rows = to.read(spark, name).limit(1).withColumn("id", waits(lit(9)))
+      val written = Future(
+        to.commit(spark, name, WrittenTable.Name, Some(81), 91)(TargetWrite.Append(rows))
+      )
+      query._1.await()
+      val compaction = Future(to.compact(name))
+      val isDone = Try(Await.result(compaction, Duration(20, "s")))
+      query._2.countDown()
+      Await.result(written, Duration.Inf)
+      assert(isDone == Success(false))
+      assert(to.compact(name) && to.read(spark, name).count() == 9)
+    }
+  }
+
   test("the values of a row are read up to this row only, and the file is closed then") {
     for {
       to <- targets("watched")
@@ -500,4 +527,10 @@ class DirectWriteSuite extends DeltaTests {
     )
     keepsNulls(IcebergTables.in(spark, "nulls"))
   }
+}
+
+private object DirectWriteSuite {
+
+  /** Says that a query has begun, and lets it go on. */
+  @volatile var query = (new CountDownLatch(0), new CountDownLatch(0))
 }
