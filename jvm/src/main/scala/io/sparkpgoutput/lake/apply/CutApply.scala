@@ -185,7 +185,7 @@ final class CutApply(
       run(own, new ChangePacker(ChunkBytes, chunks += _)) { (batch, look) =>
         val truncates = batch.statistics.truncated.nonEmpty
         if (truncates && !canMerge) throw new NotDirect("the changes truncate the table")
-        val rows = batch.rows(ChangeChunk.sorted(chunks.toIndexedSeq))
+        val rows = batch.rows(ChangeChunk.grouped(chunks.toIndexedSeq))
         chunks.clear() // A large cut needs the memory for its commit.
         def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
         if (batch.format.isHistory || batch.format.key.isEmpty || truncates) merge(None)

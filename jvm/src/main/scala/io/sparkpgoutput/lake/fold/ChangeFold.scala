@@ -17,9 +17,9 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * changes.
  *
  * {{{
- *   messages ──► TableRouter ──────────────► sorted by key, ──► fold ──────────────────► KeyedWrite
- *   of a cut     key, effect on its row      LSN, ordinal       I, U, D or R, values,    MERGE with the
- *                                                               flags of unsent values   mark of the cut
+ *   messages ──► TableRouter ──────────────► grouped by key, ─► fold ──────────────────► KeyedWrite
+ *   of a cut     key, effect on its row      in order of LSN    I, U, D or R, values,    MERGE with the
+ *                                            and ordinal        flags of unsent values   mark of the cut
  * }}}
  *
  * '''Why one row for a key is enough.''' A cut has whole transactions in the order of their commits, so the changes
@@ -112,7 +112,7 @@ trait KeyFold {
 }
 
 /**
- * The rows of a fold over sorted changes.
+ * The rows of a fold over changes.
  *
  * @param changes the changes of a table. The changes of each key are together and in order
  * @param truncations each TRUNCATE that the fold has to know

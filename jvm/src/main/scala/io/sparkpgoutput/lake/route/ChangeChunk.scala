@@ -1,6 +1,8 @@
 package io.sparkpgoutput.lake.route
 
-import java.util.Arrays
+import java.util.{Arrays, BitSet}
+
+import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -83,14 +85,22 @@ object ChangeChunk {
   /** Reads the changes of arrays, each of which the next one overwrites. */
   def unpack(chunks: Iterator[Array[Byte]]): Iterator[ChangeView] = chunks.flatMap { chunk =>
     val view = new ChangeView
-    places(chunk).map(at => view.start(chunk, at + Head, sizeAt(chunk, at)))
+    placesIn(chunk).iterator.map(at => view.start(chunk, at + Head, sizeAt(chunk, at)))
   }
 
-  /** Returns the changes of arrays in the order of [[ChangeFields.order]], each of which the next one overwrites. */
-  def sorted(chunks: IndexedSeq[Array[Byte]]): Iterator[ChangeView] = {
-    val places = chunks.indices.iterator.flatMap { chunk =>
-      this.places(chunks(chunk)).map(chunk.toLong << Integer.SIZE | _)
-    }.toArray
+  /**
+   * Returns the changes of arrays, each of which the next one overwrites. The changes of a row come together, in the
+   * order of [[ChangeFields.order]].
+   *
+   * Rows with a single change come first, as the server has sent them. So the memory is read in order, and rows that are
+   * neighbors at the server are neighbors in the files, too.
+   */
+  def grouped(chunks: IndexedSeq[Array[Byte]]): Iterator[ChangeView] = {
+    val found = new mutable.ArrayBuilder.ofLong
+    chunks.indices.foreach { chunk =>
+      placesIn(chunks(chunk)).foreach(at => found += chunk.toLong << Integer.SIZE | at)
+    }
+    val places = found.result()
     def change(place: Int, view: ChangeView) = {
       val chunk = chunks((places(place) >>> Integer.SIZE).toInt)
       val at = places(place).toInt
@@ -99,41 +109,48 @@ object ChangeChunk {
     // To sort numbers takes a tenth of the time. Each one has the first bits of a hash, and then the place of a change.
     val first = -1L << (Integer.SIZE - Integer.numberOfLeadingZeros(places.length))
     val view = new ChangeView
-    val numbers = Array.tabulate(places.length)(place => change(place, view).hash & first | place)
+    val numbers = new Array[Long](places.length)
+    numbers.indices.foreach(place => numbers(place) = change(place, view).hash & first | place)
     Arrays.sort(numbers)
     def placeOf(number: Long) = (number & ~first).toInt
-    var begin = 0
+    // The changes of a row have the same hash.
+    val ofGroups = new BitSet(places.length)
+    var (begin, size) = (0, 0)
     while (begin < numbers.length) {
       var end = begin + 1
       while (end < numbers.length && ((numbers(end) ^ numbers(begin)) & first) == 0) end += 1
-      // The changes of a row have the same hash.
-      if (end > begin + 1)
+      if (end > begin + 1) {
         numbers.slice(begin, end).map(number => change(placeOf(number), new ChangeView) -> number)
           .sortWith((one, other) => ChangeView.order.compare(one._1, other._1) < 0)
-          .map(_._2).copyToArray(numbers, begin)
+          .map(_._2).copyToArray(numbers, size)
+        (size until size + end - begin).foreach(at => ofGroups.set(placeOf(numbers(at))))
+        size += end - begin
+      }
       begin = end
     }
-    numbers.iterator.map(number => change(placeOf(number), view))
+    val single = Iterator.iterate(ofGroups.nextClearBit(0))(at => ofGroups.nextClearBit(at + 1))
+      .takeWhile(_ < places.length)
+    (single ++ numbers.iterator.take(size).map(placeOf)).map(change(_, view))
   }
 
   /** Reads the rows of arrays, each of which the next one overwrites. */
   def rows(chunks: Iterator[Array[Byte]]): Iterator[InternalRow] = chunks.flatMap { chunk =>
     val row = new UnsafeRow(ChangeFields.schema.length)
-    places(chunk).map { at =>
+    placesIn(chunk).iterator.map { at =>
       row.pointTo(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + at + Head, sizeAt(chunk, at))
       row
     }
   }
 
   /** The places of the rows of an array, each with its size before it. */
-  private def places(chunk: Array[Byte]): Iterator[Int] = new Iterator[Int] {
-    private var at = 0
-    override def hasNext: Boolean = at < chunk.length
-    override def next(): Int = {
-      val found = at
+  private def placesIn(chunk: Array[Byte]): Array[Int] = {
+    val found = new mutable.ArrayBuilder.ofInt
+    var at = 0
+    while (at < chunk.length) {
+      found += at
       at += Head + sizeAt(chunk, at)
-      found
     }
+    found.result()
   }
 
   private def sizeAt(chunk: Array[Byte], at: Int): Int =

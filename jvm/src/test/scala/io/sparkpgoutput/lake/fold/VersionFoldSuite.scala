@@ -49,7 +49,7 @@ class VersionFoldSuite extends AnyFunSuite {
           ConversionOptions(),
           isStrict = true
         )
-        val sorted = ChangeChunk.sorted(changes.result())
+        val sorted = ChangeChunk.grouped(changes.result())
         merge(format, ChangeFold.of(format, sorted).map(_.copy()).toVector)
       }
     }

@@ -35,7 +35,7 @@ class ChangeChunkSuite extends AnyFunSuite {
     found.toIndexedSeq
   }
 
-  test("changes are sorted by their hashes, keys, LSNs and ordinals") {
+  test("the changes of each row come together in order, and the others as they were sent") {
     for (count <- Seq(0, 1, 2, 3, 64, 5000)) {
       val all = chunks(count)
       def text(change: ChangeView) = (
@@ -44,8 +44,22 @@ class ChangeChunkSuite extends AnyFunSuite {
         change.lsn,
         change.ordinal
       )
-      val found = ChangeChunk.sorted(all).map(text).toVector
-      assert(found == ChangeChunk.unpack(all.iterator).map(text).toVector.sorted)
+      val sent = ChangeChunk.unpack(all.iterator).map(text).toVector
+      val rows = sent.groupBy(change => (change._1, change._2))
+      val found = ChangeChunk.grouped(all).map(text).toVector
+      assert(found.sorted == sent.sorted)
+      // Each row begins only once.
+      val begins = found.indices.filter { at =>
+        at == 0 || (found(at)._1, found(at)._2) != (found(at - 1)._1, found(at - 1)._2)
+      }
+      assert(begins.length == rows.size)
+      begins.zip(begins.drop(1) :+ found.length).foreach { case (begin, end) =>
+        val row = found.slice(begin, end)
+        assert(row == row.sorted)
+      }
+      // Hashes that are this near to each other are taken for those of one row at first.
+      val alone = sent.groupBy(_._1 >> 32).values.filter(_.length == 1).map(_.head._1).toSet
+      assert(found.filter(change => alone(change._1)) == sent.filter(change => alone(change._1)))
     }
   }
 }
