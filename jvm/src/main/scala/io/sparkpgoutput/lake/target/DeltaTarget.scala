@@ -320,13 +320,15 @@ final class DeltaTarget(
   /**
    * VACUUM without LITE removes all files of the folder that are old enough, unless the state of the table names
    * them. The state forgets a file some time after its removal from the table, so no version can stay longer than that.
+   * If the job has chosen this time ([[nameRemoved]]), none does.
    */
   def removeOrphans(table: String, before: Instant): Option[String] = {
     val found = snapshot(table)
     val kept = Duration.between(before, Instant.now)
     val known = Duration.ofMillis(DeltaLog.tombstoneRetentionMillis(found.metadata))
     // `before` was the time of a week ago a moment earlier.
-    val reason = keepsFiles(found).orElse(Option.when(kept.compareTo(known.plusHours(1)) > 0)(
+    val isLong = !hasOwnRetention(found) && kept.compareTo(known.plusHours(1)) > 0
+    val reason = keepsFiles(found).orElse(Option.when(isLong)(
       s"versions stay for more than the ${known.toDays} days for which Delta knows old files"
     ))
     if (reason.isEmpty) vacuum(table, "", kept)
@@ -338,6 +340,7 @@ final class DeltaTarget(
     val kept = Seq(wanted, log.minus(LogMargin)).min
     DeltaHistory.repairVacuum(found.deltaLog)
     vacuum(table, "LITE", kept)
+    nameRemoved(table, found, hours(kept))
     val isOwn = found.metadata.configuration.get(LogRetention).contains(OwnLogRetention)
     try
       if (
@@ -345,6 +348,22 @@ final class DeltaTarget(
         DeltaDirect.unknownFeature(found).isEmpty
       ) DeltaHistory.removeVacuumed(found.deltaLog)
     catch { case _: LinkageError => () } // Delta itself removes commits.
+  }
+
+  /**
+   * Says for how long the state of a table names files after their removal from it: as long as versions stay. By
+   * default, that is a week. A table with a commit each second would have two million such files, and each checkpoint
+   * and each reader takes all of them.
+   *
+   * The time gets only an hour longer each hour, because the state lacks the files that were removed before.
+   */
+  private def nameRemoved(table: String, found: Snapshot, kept: Long): Unit = {
+    val now = Duration.ofMillis(DeltaLog.tombstoneRetentionMillis(found.metadata)).toHours
+    val next = if (kept > now) now + 1 else kept
+    if (kept > now && hasOwnRetention(found) || kept <= now / 2) {
+      val value = s"interval $next hours"
+      setProperties(table, Map(FileRetention -> value, OwnFileRetention -> value))
+    }
   }
 
   /** Removes files that no version of the last time needs. */
@@ -357,11 +376,9 @@ final class DeltaTarget(
       val tasks = session.sparkContext.defaultParallelism.toLong
       own.conf.set("spark.sql.shuffle.partitions", tasks)
       own.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", tasks)
-      // Delta rounds the hours, and 0 hours would remove files that readers have open.
-      val hours = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
       // VACUUM prints what it has deleted.
       Console.withOut(OutputStream.nullOutputStream) {
-        own.sql(s"VACUUM ${sqlName(table)} $mode RETAIN $hours HOURS")
+        own.sql(s"VACUUM ${sqlName(table)} $mode RETAIN ${hours(kept)} HOURS")
       }
     }
 
@@ -496,11 +513,22 @@ object DeltaTarget {
 
   final private val FileRetention = "delta.deletedFileRetentionDuration"
 
+  /** The property with the value that the job has given to the one above. A user can give it another one. */
+  final private val OwnFileRetention = "spark-pgoutput.file-retention"
+
+  private def hasOwnRetention(snapshot: Snapshot) = {
+    val found = snapshot.metadata.configuration
+    found.get(FileRetention).exists(found.get(OwnFileRetention).contains(_))
+  }
+
   /** Returns why a table keeps all files that it does not use any more. */
   private def keepsFiles(snapshot: Snapshot): Option[String] =
-    Option.when(snapshot.metadata.configuration.contains(FileRetention))(
-      s"the table has the property $FileRetention"
-    )
+    Option.when(
+      snapshot.metadata.configuration.contains(FileRetention) && !hasOwnRetention(snapshot)
+    )(s"the table has the property $FileRetention")
+
+  /** Delta rounds the hours, and 0 hours would remove files that readers have open. */
+  private def hours(kept: Duration) = math.max(1, kept.plusHours(1).minusMillis(1).toHours)
 
   final private val LogRetention = "delta.logRetentionDuration"
 

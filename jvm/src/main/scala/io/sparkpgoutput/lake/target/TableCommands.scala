@@ -55,6 +55,11 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     if (version.isEmpty) read(session, table).limit(0)
     else {
       refresh(table)
+      // Delta refuses a version that is older than a property says. During a verification, the job keeps its files.
+      session.conf.set(
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
+        false
+      )
       session.sql(s"SELECT * FROM ${sqlName(table)} VERSION AS OF $version")
     }
 

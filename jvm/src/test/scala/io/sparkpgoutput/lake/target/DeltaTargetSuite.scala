@@ -104,6 +104,45 @@ class DeltaTargetSuite extends DeltaTests {
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
   }
 
+  test("the state of a table names removed files for as long as versions stay that need them") {
+    val root = Files.createTempDirectory("vacuum")
+    val folder = root.resolve("t")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    (1 to 9).foreach(commit(target, _))
+    ageLog(folder, Duration.ofHours(5))
+    val names = Seq("delta.deletedFileRetentionDuration", "spark-pgoutput.file-retention")
+    def expire(kept: Duration) = {
+      noteVacuum(
+        folder,
+        """{"latestCommitVersionOutsideOfRetentionWindow":0}""",
+        Duration.ofHours(2)
+      )
+      val again = Targets.of(spark, root.toString, Some("delta"))
+      val reason = again.expire("t", Instant.now.minus(kept), 1000)
+      (reason, names.map(again.properties("t").get))
+    }
+    def both(value: String) = (None, Seq.fill(2)(Some(value)))
+    assert(expire(Duration.ofDays(5)) == (
+      None,
+      Seq(None, None)
+    )) // The week of Delta is no problem.
+    assert(expire(Duration.ofMinutes(170)) == both("interval 3 hours"))
+    assert(expire(Duration.ofMinutes(100)) == both("interval 3 hours"))
+    assert(expire(Duration.ofMinutes(10)) == both("interval 1 hours"))
+    // Delta itself refuses older versions, of which some files can be gone. A verification keeps the files.
+    val old = s"SELECT * FROM ${target.sqlName("t")} VERSION AS OF 3"
+    assert(Try(spark.sql(old).collect()).isFailure)
+    assert(target.readVersion(ClonedSession.of(spark), "t", "3").count() == 3)
+    assert(expire(Duration.ofHours(9)) == both("interval 2 hours"))
+    assert(target.removeOrphans("t", Instant.now.minus(Duration.ofDays(9))).isEmpty)
+    spark.sql(
+      s"ALTER TABLE ${target.sqlName("t")} SET TBLPROPERTIES (${names.head} = 'interval 1 day')"
+    )
+    assert(expire(Duration.ofHours(1))._1.contains(s"the table has the property ${names.head}"))
+    assert(target.read(spark, "t").count() == 9)
+  }
+
   test(
     "old files are removed also if the log lacks commits since they were removed last",
     TakesLong
@@ -339,7 +378,8 @@ class DeltaTargetSuite extends DeltaTests {
     commits(first, 1 to 9)
     noteVacuum(folder, "{}", Duration.ofHours(2))
     assert(expire(10, "interval 10 days") > 10) // A user wants the log for longer.
-    assert(expire(11, "interval 9 days") < 8)
+    // One of the commits gives the table the property that says how long its state names removed files.
+    assert(expire(11, "interval 9 days") <= 8)
     val versions = inLog(folder, ".json").map(_.takeWhile(_.isDigit).toInt)
     val oldest = inLog(folder, ".checkpoint.parquet").map(_.takeWhile(_.isDigit).toInt).min
     assert(versions == (oldest to versions.max).toSet)
