@@ -574,3 +574,32 @@ def test_arguments_of_python_win_over_the_file(file: Path, tmp_path: Path) -> No
     assert "password" not in options(url="jdbc:postgresql://h/shop?password=x")
     with pytest.warns(UserWarning, match=r"lacks settings of the config file: spark\.b\. Give"):
         replication._with_file(Session(**{"spark.a": "x"}), found, {})  # type: ignore[arg-type]
+
+
+def test_columns_of_a_call_are_added_to_those_of_the_file(file: Path) -> None:
+    """No argument of a call shows a column that the file hides, as with the command line."""
+    hidden = "columns: {users: {excludeColumns: [ssn], hash: [email]}, s.t: {hash: [a]}}"
+    found = read(file, f"{JOB}{hidden}\nhashSaltVariable: DB_PASSWORD")
+
+    def columns(given: object) -> dict[str, str]:
+        session: Any = Session()
+        options = replication._with_file(session, found, {"columns": given})
+        texts = replication.java_options(options)
+        return {name: value for name, value in texts.items() if "Columns." in name}
+
+    of_file = columns(None)
+    assert of_file == {
+        **{"excludeColumns.public.users": '"ssn"', "hashColumns.public.users": '"email"'},
+        **{"hashColumns.s.t": '"a"'},
+    }
+    assert columns({"public.users": {"hash": ["email", "phone"]}}) == {
+        **{"excludeColumns.public.users": '"ssn"', "hashColumns.public.users": '"email","phone"'},
+        **{"hashColumns.s.t": '"a"'},
+    }
+    assert columns({"users": {"excludeColumns": "notes"}, "s.t": {}, "x": {"hash": ["b"]}}) == {
+        **{"excludeColumns.public.users": '"ssn","notes"', "hashColumns.public.users": '"email"'},
+        **{"hashColumns.s.t": '"a"', "hashColumns.public.x": '"b"'},
+    }
+    for wrong in ({"users": ["ssn"]}, {"users": {"hash": 1}}, {"users": {"hide": ["ssn"]}}):
+        with pytest.raises(TypeError, match=r"users"):
+            columns(wrong)

@@ -56,8 +56,9 @@ def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str
         if value is None:
             continue
         same = next((each for each in found if option_key(each) == option_key(name)), name)
-        is_mapping = name in PREFIXES or name == "columns"
-        if is_mapping and (name in OF_TABLES or isinstance(value, Mapping)):
+        if name == "columns" and isinstance(value, Mapping):
+            value = _merged_columns(entries_of(found.get(same)), value)
+        elif name in OF_TABLES or (name in PREFIXES and isinstance(value, Mapping)):
             value = merged_entries(name, entries_of(found.get(same)), entries_of(value))
         found[same] = value
     return found
@@ -69,6 +70,29 @@ def merged_entries(
     """Return the entries of a mapping, with one for each table, column or property."""
     again = {entry_key(name, key) for key in strong}
     return {**{k: v for k, v in weak.items() if entry_key(name, k) not in again}, **strong}
+
+
+def _merged_columns(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str, object]:
+    """Return the hidden columns of both, because a call must not show what a file hides."""
+    found = {entry_key("columns", table): hidden for table, hidden in weak.items()}
+    for table, hidden in strong.items():
+        key = entry_key("columns", table)
+        before = found.get(key, {})
+        if isinstance(before, Mapping) and isinstance(hidden, Mapping):
+            added = {what: _union(before.get(what, ()), names) for what, names in hidden.items()}
+            found[key] = {**before, **added}
+        else:
+            found[key] = hidden  # which is refused later, if it is no mapping
+    return found
+
+
+def _union(before: object, names: object) -> object:
+    """Return the names of both lists. What is no list is refused later."""
+    if isinstance(names, str):
+        names = [names]
+    if not isinstance(before, Sequence) or not isinstance(names, Sequence):
+        return names
+    return list(dict.fromkeys([*([before] if isinstance(before, str) else before), *names]))
 
 
 def with_prefixes(name: str, value: object) -> Mapping[str, object]:
