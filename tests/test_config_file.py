@@ -603,3 +603,23 @@ def test_columns_of_a_call_are_added_to_those_of_the_file(file: Path) -> None:
     for wrong in ({"users": ["ssn"]}, {"users": {"hash": 1}}, {"users": {"hide": ["ssn"]}}):
         with pytest.raises(TypeError, match=r"users"):
             columns(wrong)
+
+
+@pytest.mark.parametrize("name", ["on_delete", "onDelete", "ondelete"])
+def test_each_spelling_of_a_mapping_is_merged_with_the_file(file: Path, name: str) -> None:
+    session: Any = Session()
+
+    def options(text: str, value: object) -> dict[str, str]:
+        given = replication._with_file(session, read(file, f"{JOB}{text}"), {name: value})
+        texts = replication.java_options(given)
+        return {each: texts[each] for each in texts if each.startswith("onDelete")}
+
+    of_file = "onDelete: {orders: mark, s.t: delete}"
+    assert options(of_file, "mark") == {
+        **{"onDelete": "mark", "onDelete.orders": "mark", "onDelete.s.t": "delete"}
+    }
+    assert options(of_file, {"public.orders": "delete"}) == {
+        **{"onDelete.public.orders": "delete", "onDelete.s.t": "delete"}
+    }
+    assert options("", "mark") == {"onDelete": "mark"}
+    assert options("", {"orders": "mark"}) == {"onDelete.orders": "mark"}

@@ -55,11 +55,12 @@ def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str
     for name, value in strong.items():
         if value is None:
             continue
-        same = next((each for each in found if option_key(each) == option_key(name)), name)
-        if name == "columns" and isinstance(value, Mapping):
+        argument = argument_name(name)
+        same = next((each for each in found if option_key(each) == option_key(name)), argument)
+        if argument == "columns" and isinstance(value, Mapping):
             value = _merged_columns(entries_of(found.get(same)), value)
-        elif name in OF_TABLES or (name in PREFIXES and isinstance(value, Mapping)):
-            value = merged_entries(name, entries_of(found.get(same)), entries_of(value))
+        elif argument in OF_TABLES or (argument in PREFIXES and isinstance(value, Mapping)):
+            value = merged_entries(argument, entries_of(found.get(same)), entries_of(value))
         found[same] = value
     return found
 
@@ -103,6 +104,7 @@ def with_prefixes(name: str, value: object) -> Mapping[str, object]:
     TypeError
         If the argument takes no mapping, or not this one.
     """
+    name = argument_name(name)
     if name == "columns" and isinstance(value, Mapping):
         return _column_options(value)
     if not isinstance(value, Mapping) and (name not in OF_TABLES or value is None):
@@ -144,6 +146,12 @@ def _column_options(columns: Mapping[str, object]) -> dict[str, str]:
 def option_key(name: str) -> str:
     """Return one text for all spellings of an option's name."""
     return name.replace("-", "").replace("_", "").lower()
+
+
+def argument_name(name: str) -> str:
+    """Return the name of the argument that is a mapping, for any spelling of it: `on_delete`."""
+    mappings = (*PREFIXES, "columns")
+    return next((each for each in mappings if option_key(each) == option_key(name)), name)
 
 
 def entry_key(name: str, key: str) -> str:
