@@ -191,6 +191,29 @@ def test_a_lost_session_that_the_server_still_serves_is_ended(
             query.stop()
 
 
+def test_a_message_takes_longer_than_the_timeout_of_the_server(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The client cannot answer the server before the message is whole."""
+
+    def slowly(sent: bytes) -> bytes:
+        if b"x" * 1000 in sent:
+            time.sleep(0.01)
+        return sent
+
+    settings = {"wal_sender_timeout": "1s"}
+    with Server(settings=settings) as server, proxy(server.port, answers=slowly) as port:
+        prepare(server)
+        server.execute("INSERT INTO journal VALUES (9, 1, repeat('x', 25000000))")
+        options = SlotStream(tmp_path, server).options
+        expected = messages(spark, options)
+        options["url"] = options["url"].replace(f":{server.port}/", f":{port}/")
+        assert messages(spark, options) == expected
+        query = slow_query(spark, options, tmp_path)
+        assert query.awaitTermination(120)
+        assert written(spark, tmp_path) == expected
+
+
 def messages(spark: SparkSession, options: Mapping[str, str]) -> list[Row]:
     """Return the messages that a batch read gives."""
     reader = spark.read.format("pgoutput").options(**options, output="messages")

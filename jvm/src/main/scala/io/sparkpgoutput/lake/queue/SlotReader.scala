@@ -180,7 +180,7 @@ final class SlotReader(
           isRenewing = false
           began = System.nanoTime()
           val waiting = tasksOfNext.asScala.toSeq
-          session = Some(open())
+          session = Some(open(isAgain = failures > 0))
           val (first, opened) = (readLsn, System.nanoTime())
           // The next session can meet the same error again, so each pause is longer until one has come further.
           def isSettled = readLsn != first || System.nanoTime() - opened > SettledInterval
@@ -245,10 +245,12 @@ final class SlotReader(
       catch { case _: Exception => () } // it is gone already
   }
 
-  private def open(): Session = ConnectionError.explaining(address) {
+  /** @param isAgain whether the last session was lost, perhaps because a message took too long */
+  private def open(isAgain: Boolean): Session = ConnectionError.explaining(address) {
     Using.resource(Connections.open(address, s"${settings.applicationName} (checks)")) { sql =>
       val connection = Connections.openReplication(address, settings.applicationName)
       connection.orAbort {
+        if (isAgain) connection.waitForLongMessages()
         val server = Server.of(connection)
         events.mayReadFrom(server)
         SlotChecks.timeline(

@@ -107,11 +107,27 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
  * @see PostgreSQL documentation, "Streaming Replication Protocol"
  */
 final class ReplicationConnection(connection: Connection) extends ServerConnection(connection) {
+  private val LongestMessage = Duration.ofMinutes(10)
 
   /** Returns whether the server has a walsender for it. A pooler can leave out the request for one. */
   private[connection] def isWalsender: Boolean =
     query("SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()")(_.getString(1))
       .contains("walsender")
+
+  /**
+   * Lets the server wait longer for an answer of this session. A client cannot answer while it receives a message. If
+   * that takes longer than `wal_sender_timeout`, the server ends the session (`walsender.c`, WalSndWriteData), and the
+   * next session gets the same message. Since PostgreSQL 12, each role can set the limit of its own session
+   * (`wal_sender_timeout` is PGC_USERSET in `guc_tables.c`). If the server or a pooler refuses that, the limit stays as
+   * it is. The limit 0 means that there is none.
+   *
+   * The price is that the server also waits longer for a client that is gone, and keeps the slot for so long.
+   */
+  def waitForLongMessages(): Unit = Try(query(
+    "SELECT set_config(name, greatest(setting::bigint, ?)::text, false) FROM pg_settings " +
+      "WHERE name = 'wal_sender_timeout' AND setting <> '0'",
+    LongestMessage.toMillis
+  )(_ => ())): Unit
 
   /** Starts to read WAL as it is. From then on the connection runs no other statement. */
   def startPhysical(lsn: Long): CopyDual =

@@ -27,6 +27,8 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   private def start(patience: Long): KeptSession = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
     connection.orAbort {
+      // The last session was lost, perhaps because a message took too long.
+      if (patience > 0) connection.waitForLongMessages()
       val server = Server.of(connection)
       // The driver notes a new timeline before it plans a batch. If the server is promoted during a batch, a batch that
       // ends above the switch would be committed without a note of the timeline from which its end comes.
@@ -123,7 +125,8 @@ object SessionStart {
   /**
    * Starts a session.
    *
-   * @param patience the time in nanoseconds to wait for a slot that somebody else uses
+   * @param patience
+   *   the time in nanoseconds to wait for a slot that somebody else uses; 0 unless the last session was lost
    */
   def start(read: BatchRead, patience: Long): KeptSession =
     ConnectionError.explaining(read.settings.address) {
@@ -155,6 +158,7 @@ object CopiedSlotSession {
   def start(settings: SessionSettings): (SlotSession, Long) = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
     connection.orAbort(ConnectionError.explaining(settings.address) {
+      connection.waitForLongMessages() // A failed read does not try again, and nobody else needs the copy.
       val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
       connection.query(
         "SELECT pg_copy_logical_replication_slot(?, ?, true)",

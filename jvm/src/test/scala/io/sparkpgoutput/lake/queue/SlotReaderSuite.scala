@@ -32,6 +32,9 @@ class SlotReaderSuite extends AnyFunSuite {
     @volatile var failsOnce = false
     val started = new ConcurrentLinkedQueue[Int]
     val ended = new ConcurrentLinkedQueue[Int]
+
+    /** The sessions for which the server waits longer. */
+    val patient = new ConcurrentLinkedQueue[Int]
     private val Terminate = """(?s).*pg_terminate_backend.* -- (\d+)""".r
 
     val server = new FakeServer({
@@ -50,6 +53,9 @@ class SlotReaderSuite extends AnyFunSuite {
         holder = Some(pid)
         started.add(pid)
         Stream(keepalive(sent))
+      case (pid, sql) if sql.contains("set_config") && sql.contains("wal_sender_timeout") =>
+        patient.add(pid)
+        Rows(Seq("set_config" -> "600000"))
     })
 
     private def state = Rows(Seq(
@@ -122,6 +128,19 @@ class SlotReaderSuite extends AnyFunSuite {
         s"${slot.started} ${slot.ended} ${job.problem} ${error.get}"
       ))
       assert(slot.ended.asScala.toSeq == Seq(slot.started.peek))
+    }
+  }
+
+  test("after a lost session, the server waits longer, because a message can have taken too long") {
+    val (slot, job) = (new Slot(200), new Job)
+    slot.failsOnce = true
+    reading(slot, job) { (reader, error) =>
+      eventually(waits)(assert(job.lsn == 200, s"${job.problem} ${error.get}"))
+      assert(slot.started.size == 2)
+      assert(slot.patient.asScala.toSeq == slot.started.asScala.toSeq.tail)
+      reader.renew()
+      eventually(waits)(assert(slot.started.size == 3))
+      assert(slot.patient.size == 1)
     }
   }
 
