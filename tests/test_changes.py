@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 import spark_pgoutput.table_changes
 from spark_pgoutput import changes, open_transactions
 from support import messages as m
+from support.documentation import PAGES, blocks
 from support.errors import error_of
 from support.messages import frame
 from support.orders import HISTORY, ID, NOTE, ORDERS, history_of, in_order
@@ -581,6 +582,33 @@ def test_a_second_read_goes_on_from_the_first(
         rest = changes(history.where(f"seq >= {start}"), options=options)
         assert first + in_order(rest, "*") == expected, end
     spark.catalog.dropTempView("earlier")
+
+
+def test_a_read_in_pieces_counts_commits_of_other_tables(spark: SparkSession) -> None:
+    """A piece begins inside a transaction of another table, whose end an earlier piece had."""
+    other = m.relation("public.customers", m.column("id", key=True), oid=16401)
+    insert = m.insert("1", oid=16401)
+    block = [m.stream_start(7), m.in_stream(7, other), m.in_stream(7, insert), m.STREAM_STOP]
+    archive = frame(
+        spark,
+        [
+            *(*block, m.stream_start(8), m.in_stream(8, ORDERS)),  # 0 to 5
+            *(m.in_stream(8, m.insert("2", "b")), m.STREAM_STOP, m.stream_commit(7, 100)),
+            *(m.begin(9, 110), insert, m.commit(110)),  # 9 to 11
+            *(m.stream_commit(8, 120), m.begin(10, 130), m.insert("3", "c"), m.commit(130)),
+        ],
+    )
+    (page,) = (page for page in PAGES if page.name == "read-in-pieces.md")
+    (function,) = (block.text for block in blocks(page) if "def next_changes" in block.text)
+    names: dict[str, Any] = {}
+    exec(function, names)
+    start, after, found = 0, 0, []
+    for end in (9, 12, 16):
+        rows, start, after = names["next_changes"](archive.where(f"seq < {end}"), start, after)
+        found += in_order(rows, "id", "_commit_version")
+    assert found == [(2, 120), (3, 130)]
+    assert (start, after) == (16, 130)
+    spark.catalog.dropTempView("earlier_messages")
 
 
 def test_a_schema_can_be_in_earlier_messages(spark: SparkSession, history: DataFrame) -> None:

@@ -67,10 +67,11 @@ def changes(
         ``error`` (the default) raises an error. With ``ignore``, the result leaves out a column
         that the schema lacks, and a column whose type cannot be converted is NULL and is named in
         ``_missing``. With `table`, ``merge`` makes a schema of all columns that the table had in
-        these messages. ``after``: the greatest ``_commit_version`` of an earlier read; the result
-        has only the commits above this one. You cannot set it together with `source`. If no commit
-        is above it, the result is empty. If the earlier read had no commits, keep
-        the value that you gave to it. ``relations``: the name of a view with earlier messages,
+        these messages. ``after``: the LSN of the last commit of the messages of an earlier read,
+        also if its result had no rows of this commit; the result has only the commits above this
+        one. You cannot set it together with `source`. If no commit is above it, the result is
+        empty. If the earlier read had no commits, keep the value that you gave to it.
+        ``relations``: the name of a view with earlier messages,
         whose Relation and Type messages count. ``incomplete``: if the beginning of a committed
         transaction is not in the messages, ``error`` (the default) raises an error and ``skip``
         leaves the transaction out, so its changes are lost. ``abandon``: the xids of streamed

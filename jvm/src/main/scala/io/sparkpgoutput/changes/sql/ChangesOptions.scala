@@ -111,8 +111,8 @@ object ChangesOptions {
         "after",
         "a _commit_version, or an LSN such as 16/B374D848",
         "0",
-        "The result has only commits above this one. Give the greatest _commit_version of an earlier " +
-          "read."
+        "The result has only commits above this one. Give the last commit of the messages of an earlier " +
+          "read, also if the result had no rows of it."
       )(lsn => lsn.toLongOption.orElse(Lsn.parse(lsn)))((options, lsn) =>
         options.copy(after = lsn)
       ),

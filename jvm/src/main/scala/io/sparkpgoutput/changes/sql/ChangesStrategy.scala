@@ -195,7 +195,7 @@ abstract class TwoPassExec extends MessagesExec {
       logWarning(
         s"No commit is above the option 'after', ${Lsn.format(after)} ($after): of " +
           s"${streams.map(_.messages).sum} messages, $last. If you expect changes, check that the " +
-          "view has all messages of the new read, and that 'after' is a _commit_version."
+          "view has all messages of the new read, and that 'after' is the LSN of a commit."
       )
     }
   }
