@@ -98,7 +98,8 @@ final class JobFolder(path: String, configuration: Configuration) {
     files.replace(stateFile(epoch), states.write(state))
 
   /**
-   * Removes the files of old epochs, answers to old requests, and what interrupted writes have left.
+   * Removes the files of old epochs, answers to old requests, and what interrupted writes have left. The answers to a
+   * request that is not handled stay, because who waits for the next one knows the earlier ones by their numbers.
    *
    * @param epoch the epoch of this process
    */
@@ -111,13 +112,19 @@ final class JobFolder(path: String, configuration: Configuration) {
         .foreach(file => files.delete(nameIn(folder, file.name)))
     Seq("", States, Requests, Answers)
       .foreach(remove(_, UnfinishedStay)(FolderFiles.isUnfinished))
-    remove(Answers, AnswersStay)(AnswerName.matches)
+    val open = requestIds.toSet
+    remove(Answers, AnswersStay) {
+      case AnswerName(id, _) => !open(id)
+      case _                 => false
+    }
   }
 
   /** The requests that are not handled, in the order in which users have asked. */
-  def requests(): Seq[JobRequest] = files.list(Requests).map(_.name)
-    .collect { case RequestName(id) => id }.sorted
-    .flatMap(request) // None if it was handled since
+  def requests(): Seq[JobRequest] =
+    requestIds.sorted.flatMap(request) // None if it was handled since
+
+  private def requestIds =
+    files.list(Requests).map(_.name).collect { case RequestName(id) => id }
 
   /** A user can write a file that the job may not read. */
   private def request(id: String): Option[JobRequest] = {
@@ -147,11 +154,15 @@ final class JobFolder(path: String, configuration: Configuration) {
   private def create(name: String, content: Array[Byte]): Boolean =
     files.create(name, content, makesFolder = false)
 
-  /** Reads the answers to a request, the oldest first. A job removes them after a day. */
-  def answers(id: String): Seq[JobAnswer] = numbers(id).flatMap { number =>
-    val file = answerFile(id, number)
-    files.read(file).map(RequestFormat.answer(full(file), _))
-  }
+  /** Reads the answers to a request, the oldest first. A job removes them when they are a day old. */
+  def answers(id: String): Seq[JobAnswer] = answers(id, after = 0).map(_._2)
+
+  /** Reads the answers with a number above another one, with their numbers. */
+  def answers(id: String, after: Int): Seq[(Int, JobAnswer)] =
+    numbers(id).filter(_ > after).flatMap { number =>
+      val file = answerFile(id, number)
+      files.read(file).map(content => number -> RequestFormat.answer(full(file), content))
+    }
 
   private def numbers(id: String): Seq[Int] = {
     JobRequest.checkId(id)

@@ -289,6 +289,8 @@ object VerifyCommand {
  * @param session the user's session, which gets the result
  */
 final class AskedVerification(session: SparkSession, folder: JobFolder, id: String) {
+
+  /** The number of the last answer that was read. The job can have removed earlier ones. */
   private var read = 0
   private var found = Option.empty[String]
 
@@ -299,8 +301,9 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
    * @throws LakeException if the job cannot verify the tables
    */
   def poll(): java.util.List[String] = {
-    val added = folder.answers(id).drop(read)
-    read += added.length
+    val answers = folder.answers(id, after = read)
+    answers.lastOption.foreach { case (number, _) => read = number }
+    val added = answers.map(_._2)
     added.foreach {
       case JobAnswer(JobAnswer.Done, text) => found = Some(text)
       case JobAnswer(JobAnswer.Failed, text) =>

@@ -220,6 +220,21 @@ class JobFolderSuite extends AnyFunSuite {
     leftovers.foreach(file => assert(Files.exists(file) == file.toString.endsWith("new.tmp"), file))
   }
 
+  onEach("old answers to a request stay until it is handled") { (path, open) =>
+    val folder = open()
+    assert(folder.take(1, first))
+    folder.ask(ResyncAllRequest("1"))
+    (1 to 2).foreach { number =>
+      folder.answer("1", JobAnswer(JobAnswer.Waits, s"$number"))
+      makeOld(path.resolve(s"answers/1.$number.json"), Duration.ofHours(25))
+    }
+    folder.clean(1)
+    assert(folder.answers("1").map(_.text) == Seq("1", "2"))
+    folder.handled("1")
+    folder.clean(1)
+    assert(folder.answers("1").isEmpty)
+  }
+
   onEach("requests are found in their order until they are handled") { (path, open) =>
     val dots = Seq(TableName("a.b", "c"), TableName("a", "b.c"), TableName("größe\"", "💎"))
     val asked = Seq(
