@@ -523,7 +523,6 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         def hasNewer = ready.folder.newestEpoch().exists(_ >= epoch)
         if (hasNewer || !ready.folder.take(epoch, start)) throw new StartAgain
         ready.taken()
-        ready.folder.clean(epoch)
         parts.epoch = epoch
       }
 

@@ -41,12 +41,14 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
 
   /** Those of them whose files could not be removed. */
   private val kept = ConcurrentHashMap.newKeySet[String]
+  private var nextCleaning = 0L
 
   /** Returns whether the requests that were there at the start are taken, and all that were taken are done. */
   def areDone: Boolean = wereTaken && underWay.isEmpty && !verifications.isBusy
 
   /** Takes new requests, and continues with those that are not done. One thread calls it. */
-  def take(): Unit =
+  def take(): Unit = {
+    clean()
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
       kept.asScala.toSeq.foreach(done)
@@ -62,6 +64,20 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       case error: StartOver => job.end(error)
       case NonFatal(_)      => () // the folder is away, which the state's writer reports
     }
+  }
+
+  /** Removes old files at the start and once a day. They do no harm, so a store that refuses that is only a warning. */
+  private def clean(): Unit = if (JobClock.millis >= nextCleaning) {
+    nextCleaning = JobClock.millis + Requests.MillisBetweenCleanings
+    try folder.clean(job.epoch)
+    catch {
+      case NonFatal(error) =>
+        log.warn(
+          "Old files of the checkpoint folder cannot be removed, so they stay for now. " +
+            TableFailures.text(error)
+        )
+    }
+  }
 
   /** Takes a request. If it has an error, the request is taken again later, and others are taken now. */
   private def isTaken(request: JobRequest): Boolean =
@@ -142,6 +158,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
 }
 
 private[job] object Requests {
+  final private val MillisBetweenCleanings = 24 * 3600 * 1000L
 
   /** The table of a name. The job also knows tables of this name that the server has dropped or the options exclude. */
   def table(state: JobState, name: TableName): Option[TableState] =

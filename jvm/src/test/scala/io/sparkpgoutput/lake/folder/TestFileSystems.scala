@@ -29,6 +29,9 @@ object TestFileSystems {
   /** The end of the name of a file that may not be read. */
   @volatile var denied: Option[String] = None
 
+  /** Whether files may be written and not removed. */
+  @volatile var keepsFiles: Boolean = false
+
   private def change(): Unit = synchronized {
     val first = before
     before = () => ()
@@ -57,6 +60,7 @@ object TestFileSystems {
     override def pathToFile(path: Path): java.io.File = new java.io.File(path.toUri.getPath)
 
     override def delete(path: Path, recursive: Boolean): Boolean = {
+      if (keepsFiles) throw new AccessControlException("Deletes are forbidden.")
       change()
       super.delete(path, recursive)
     }

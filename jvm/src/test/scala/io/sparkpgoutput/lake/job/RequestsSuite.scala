@@ -8,8 +8,10 @@ import scala.jdk.CollectionConverters._
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.core.JobState
+import io.sparkpgoutput.lake.apply.MemoryTarget
+import io.sparkpgoutput.lake.core.{JobCore, JobSettings, JobState}
 import io.sparkpgoutput.lake.folder._
+import io.sparkpgoutput.lake.target.OwnTables
 
 class RequestsSuite extends SparkSessionTests {
   private val start =
@@ -19,8 +21,19 @@ class RequestsSuite extends SparkSessionTests {
   private def withFolder(body: (Path, JobFolder) => Any): Unit = {
     val path = Files.createTempDirectory("requests").resolve("job")
     val folder = new JobFolder(s"stores://$path", TestFileSystems.configuration)
-    body(path, folder): Unit
+    try body(path, folder): Unit
+    finally TestFileSystems.keepsFiles = false
   }
+
+  private def requests(folder: JobFolder, log: JobLog = new JobLog) = {
+    val core = new SharedCore(new JobCore(JobSettings(), start))
+    val own = new OwnTables(spark, new MemoryTarget(spark))
+    val parts = new JobParts(spark, ReplicateOptions(), own, null, folder, log, core)
+    parts.epoch = 8
+    new Requests(parts, new Verifications(parts, null, () => ()), () => ())
+  }
+
+  private def states(path: Path) = Files.list(path.resolve("state")).iterator.asScala.size
 
   private def makeOld(path: Path): Unit =
     Files.list(path.resolve("answers")).iterator.asScala.foreach(
@@ -47,6 +60,23 @@ class RequestsSuite extends SparkSessionTests {
       folder.clean(1)
       val error = intercept[LakeException](asked.poll())
       assert(error.getMessage.contains("The last one."))
+    }
+  }
+
+  test("old files that the store does not remove are one warning, and requests are taken") {
+    withFolder { (path, folder) =>
+      (1 to 8).foreach(epoch => assert(folder.take(epoch.toLong, start)))
+      TestFileSystems.keepsFiles = true
+      val log = new JobLog
+      val taken = requests(folder, log)
+      taken.take()
+      taken.take()
+      assert(taken.areDone && states(path) == 8)
+      val lines = log.take()
+      assert(lines.size == 1 && lines.head.contains("Old files"), lines)
+      TestFileSystems.keepsFiles = false
+      requests(folder).take()
+      assert(states(path) == 5)
     }
   }
 }
