@@ -23,6 +23,10 @@ object ClonedSession {
    *   - Rows can have java.time.Instant in place of java.sql.Timestamp.
    *   - Timestamps in Parquet files can be cut to milliseconds. By default, they are INT96, which other readers
    *     take as nanoseconds: after the year 2262, delta-rs then returns other values.
+   *   - Dates and timestamps before 1900 in Parquet files can be those of the Julian calendar, which other readers of
+   *     Delta take for others, or be refused. Decimals and lists in Parquet files can be as old versions wrote them.
+   *   - Values can be stored in a column by the rules of Hive, which Delta and Iceberg refuse, or only if they have
+   *     exactly its type.
    *   - In a table with partitions, a write that replaces all rows can leave those of other partitions.
    *   - Iceberg can write to a branch, or to a snapshot that is not the current one.
    */
@@ -33,6 +37,13 @@ object ClonedSession {
     clone.conf.set(SQLConf.DATETIME_JAVA8API_ENABLED.key, false)
     clone.conf.set(SQLConf.PARTITION_OVERWRITE_MODE.key, "STATIC")
     clone.conf.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, "TIMESTAMP_MICROS")
+    Seq(
+      SQLConf.PARQUET_REBASE_MODE_IN_WRITE,
+      SQLConf.PARQUET_REBASE_MODE_IN_READ,
+      SQLConf.PARQUET_INT96_REBASE_MODE_IN_READ
+    ).foreach(setting => clone.conf.set(setting.key, "CORRECTED"))
+    clone.conf.set(SQLConf.PARQUET_WRITE_LEGACY_FORMAT.key, false)
+    clone.conf.set(SQLConf.STORE_ASSIGNMENT_POLICY.key, "ANSI")
     Seq("spark.wap.id", "spark.wap.branch").foreach(clone.conf.unset)
     clone
   }
