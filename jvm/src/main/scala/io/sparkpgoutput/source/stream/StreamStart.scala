@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path, StreamCapabilities}
 
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.errors.{PgOutputException, SourceException}
@@ -147,28 +147,39 @@ final class SourceLog(val folder: String, configuration: Configuration) {
   private val path = new Path(folder)
   private val files: FileSystem = path.getFileSystem(configuration)
 
-  /** Reads the identity; None if the source has not begun. */
-  def read(): Option[SourceIdentity] = numbers.maxOption.map { number =>
-    val file = new Path(path, s"$number$Suffix")
-    val text = Using.resource(files.open(file))(in => new String(in.readAllBytes(), Utf8))
-    fromJson(text, file.toString)
+  /**
+   * Reads the identity; None if the source has not begun. After a power failure, the last file can be empty, because
+   * not every file system writes the content before the name. Then the write before it counts.
+   */
+  def read(): Option[SourceIdentity] = {
+    val all = written
+    all.filter(_._2.getLen > 0).lastOption.orElse(all.lastOption).map { case (_, status) =>
+      val file = status.getPath
+      val text = Using.resource(files.open(file))(in => new String(in.readAllBytes(), Utf8))
+      fromJson(text, file.toString)
+    }
   }
 
   /** Writes an identity as the last one. */
   def write(identity: SourceIdentity): Unit = {
-    val number = numbers.maxOption.fold(0)(_ + 1)
+    val number = written.lastOption.fold(0)(_._1 + 1)
     val part = new Path(path, s".$number$Suffix.part")
-    Using.resource(files.create(part, true))(_.write(toJson(identity).getBytes(Utf8)))
+    Using.resource(files.create(part, true)) { out =>
+      out.write(toJson(identity).getBytes(Utf8))
+      if (out.hasCapability(StreamCapabilities.HSYNC)) out.hsync()
+    }
     if (!files.rename(part, new Path(path, s"$number$Suffix")))
       throw new java.io.IOException(s"cannot write $number$Suffix in $folder.")
   }
 
-  private def numbers: Seq[Int] =
+  /** The files in the order of their numbers. */
+  private def written: Seq[(Int, FileStatus)] =
     if (!files.exists(path)) Nil
     else
-      files.listStatus(path).toSeq.map(_.getPath.getName).collect { case Name(number) =>
-        number.toInt
-      }
+      files.listStatus(path).toSeq
+        .map(status => (status.getPath.getName, status))
+        .collect { case (Name(number), status) => number.toInt -> status }
+        .sortBy(_._1)
 }
 
 object SourceLog {

@@ -52,6 +52,18 @@ class SourceLogSuite extends AnyFunSuite {
     assert(log(made).read().map(_.slot).contains("other"))
   }
 
+  test("a last file that a power failure left empty is not read") {
+    val made = folder()
+    log(made).write(kept)
+    Files.createFile(made.resolve("1.json"))
+    assert(log(made).read().contains(kept))
+    log(made).write(kept.copy(slot = "other"))
+    assert(log(made).read().map(_.slot).contains("other"))
+    val first = folder()
+    Files.createFile(first.resolve("0.json"))
+    raised("PGOUTPUT_CHECKPOINT_VERSION")(log(first).read())
+  }
+
   test("the log of a later version is an error that names the version") {
     val made = folder()
     Files.writeString(made.resolve("0.json"), SourceLog.toJson(kept).replace(":1,", ":2,"))
