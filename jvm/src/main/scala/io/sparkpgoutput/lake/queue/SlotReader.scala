@@ -28,7 +28,7 @@ import io.sparkpgoutput.source.connection.{
   ServerConnection,
   SqlState
 }
-import io.sparkpgoutput.source.session.SessionSettings
+import io.sparkpgoutput.source.session.{SessionSettings, SlotSession}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, SourceIdentity}
 
 /**
@@ -414,6 +414,8 @@ final class SlotReader(
       touched.clear()
       isOpen = false
       reach(end, changed)
+      // Partitions that come and go would fill the memory.
+      if (relations.size > SlotSession.MostRelations) renew()
       if (!tasks.isEmpty) runTasks()
     case Tag.Relation => relation(message)
     case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)

@@ -12,6 +12,7 @@ import org.apache.spark.{TaskContext, TaskKilledException}
 
 import org.postgresql.copy.CopyDual
 
+import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
 import io.sparkpgoutput.source.connection._
 
@@ -48,6 +49,7 @@ class SlotSession(
   @volatile private var closing = false
   @volatile private var failure: Throwable = _
   @volatile private var parkedSince = System.nanoTime()
+  @volatile private var relations = 0
 
   /** The thread's chunk that is being filled. */
   private val filling = mutable.ArrayBuffer.empty[Array[Byte]]
@@ -92,6 +94,12 @@ class SlotSession(
     case error: SQLException => ConnectionError.isLost(error)
     case _                   => false
   }
+
+  /**
+   * Returns whether the session has described so many tables that the next batch needs a new one. Who reads a session
+   * keeps what it has said of all tables, also of those that were dropped since, such as partitions.
+   */
+  def knowsTooMuch: Boolean = relations > MostRelations
 
   /** Begins with a batch. */
   def startBatch(end: Long): Unit = {
@@ -166,6 +174,7 @@ class SlotSession(
   private def received(message: Array[Byte]): Unit = message(0).toChar match {
     case XLogData =>
       val data = walData(message)
+      if (data(0) == Tag.Relation) relations += 1
       filling += data
       fillingBytes += data.length + MessageOverhead
       if (fillingBytes >= ChunkBytes) handOver()
@@ -267,6 +276,9 @@ object SlotSession {
 
   final private val QueueBytes = 16L << 20
   final private val ChunkBytes = 128L << 10
+
+  /** The Relation messages of a session that is kept for another batch. */
+  final private[sparkpgoutput] val MostRelations = 50000
 
   /** The memory that a message takes in addition to its bytes. */
   final private val MessageOverhead = 24

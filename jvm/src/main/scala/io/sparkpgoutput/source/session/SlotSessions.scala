@@ -79,9 +79,9 @@ object SlotSessions {
   /** Returns whether a process of the server was a session of this executor, if another one is about to begin. */
   private[session] def isOver(id: String, pid: Int): Boolean = synchronized(walsenders(id -> pid))
 
-  /** Keeps a session for the next batch, unless the query has ended. */
+  /** Keeps a session for the next batch, unless the query has ended or the session knows too many tables. */
   def park(session: KeptSession): Unit = synchronized {
-    if (endedRuns(session.read.settings.run)) discard(session)
+    if (endedRuns(session.read.settings.run) || session.session.knowsTooMuch) discard(session)
     else {
       session.session.park()
       // Sessions of other sources can have ended by themselves.

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.queue
 
+import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.AtomicReference
 
@@ -17,6 +18,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.core.JobState
 import io.sparkpgoutput.lake.job.TableFailures
+import io.sparkpgoutput.protocol.XLogDataHeader
 import io.sparkpgoutput.source.connection.FakeServer
 import io.sparkpgoutput.source.connection.FakeServer._
 import io.sparkpgoutput.source.session.SessionSettings
@@ -27,7 +29,7 @@ class SlotReaderSuite extends AnyFunSuite {
   private val id = "4b3c1f6a-5d0e-4c53-9f4e-0a4f0f3c0a01"
 
   /** A server with a slot, which a session holds until somebody ends its process. */
-  private class Slot(sent: Long) {
+  private class Slot(sent: Long, messages: Array[Byte]*) {
     @volatile var holder = Option.empty[Int]
     @volatile var failsOnce = false
     val started = new ConcurrentLinkedQueue[Int]
@@ -52,7 +54,7 @@ class SlotReaderSuite extends AnyFunSuite {
       case (pid, sql) if sql.startsWith("START_REPLICATION") =>
         holder = Some(pid)
         started.add(pid)
-        Stream(keepalive(sent))
+        Stream(messages :+ keepalive(sent): _*)
       case (pid, sql) if sql.contains("set_config") && sql.contains("wal_sender_timeout") =>
         patient.add(pid)
         Rows(Seq("set_config" -> "600000"))
@@ -141,6 +143,29 @@ class SlotReaderSuite extends AnyFunSuite {
       reader.renew()
       eventually(waits)(assert(slot.started.size == 3))
       assert(slot.patient.size == 1)
+    }
+  }
+
+  /** An XLogData message. */
+  private def sent(tag: Char, size: Int)(put: ByteBuffer => Any): Array[Byte] = {
+    val message = ByteBuffer.allocate(XLogDataHeader.Size + 1 + size)
+    message.put(0, 'w'.toByte).put(XLogDataHeader.Size, tag.toByte).position(
+      XLogDataHeader.Size + 1
+    )
+    put(message)
+    message.array
+  }
+
+  test("a session that has described very many tables is renewed after its transaction") {
+    val relations = (1 to 50001).map(oid =>
+      sent('R', 10)(_.putInt(oid).put("\u0000t\u0000d\u0000\u0000".getBytes))
+    )
+    val messages = sent('B', 20)(_.putLong(200)) +: relations :+
+      sent('C', 25)(_.put(0.toByte).putLong(200).putLong(201))
+    val (slot, job) = (new Slot(100, messages: _*), new Job)
+    reading(slot, job) { (_, error) =>
+      eventually(waits)(assert(slot.started.size > 1, s"${job.problem} ${error.get}"))
+      assert(job.lsn == 201 && job.problem == null)
     }
   }
 

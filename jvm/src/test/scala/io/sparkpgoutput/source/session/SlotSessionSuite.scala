@@ -10,6 +10,7 @@ import scala.reflect.ClassTag
 import org.postgresql.copy.CopyDual
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.protocol.XLogDataHeader
 import io.sparkpgoutput.source.connection._
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.slot.Slots
@@ -59,6 +60,26 @@ class SlotSessionSuite extends AnyFunSuite {
       }
       assert(questions > 0)
     } finally session.close()
+  }
+
+  test("a session that has described very many tables is not kept for the next batch") {
+    val relation = ByteBuffer.allocate(XLogDataHeader.Size + 1)
+      .put(0, ReplicationProtocol.XLogData.toByte).put(XLogDataHeader.Size, 'R'.toByte).array
+    val address = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
+    val settings = SessionSettings(address, "id", "tables", "shop", Nil, binary = false)
+    val session = new SlotSession(
+      settings,
+      new ReplicationConnection(stub[Connection]()),
+      stub[CopyDual]("readFromCopy" -> relation, "isActive" -> Boolean.box(true)),
+      "test",
+      statusInterval = TimeUnit.HOURS.toNanos(1)
+    )
+    session.startBatch(1)
+    session.start()
+    (1 to 50001).foreach(_ => assert(session.next(1) != null))
+    SlotSessions.park(new KeptSession(session, null, BatchRead(settings, null, 0, 1, 0, null), 1))
+    try assert(!session.isOpen)
+    finally session.close()
   }
 
   test("a session does not continue with a batch that was planned on another timeline") {
