@@ -354,7 +354,7 @@ trait TransactionHandler {
 /**
  * The options for assembling transactions.
  *
- * @param after the LSN of the last commit of an earlier read; 0 if there is none
+ * @param after the same as in [[CommitHistory]]
  * @param skipIncomplete
  *   true leaves out a committed transaction whose beginning is missing; false makes it an error
  */
