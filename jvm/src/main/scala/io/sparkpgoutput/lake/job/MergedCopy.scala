@@ -18,9 +18,18 @@ import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
  * No message says which transaction made a difference between the snapshot and the target. So its LSN is one less
  * than that of the copy, as for the rows of a snapshot in a history.
  *
- * '''Which column of the target has the values of a column.''' Columns have numbers that stay when they are renamed.
- * So the column is found by its number in the definition that the rows of the target have. If this definition is not
- * known, for example because the checkpoint folder was lost, the column is found by its name.
+ * '''Which columns of the target have the values of a column.''' A column has a number that stays when it is renamed,
+ * and a new column has a new number. The rows of the target have the values of a column in these columns:
+ *
+ *   1. the one that has its number in the definition by which these rows were written;
+ *   2. the one that has its name, if the server has dropped that column. So a column that gets the name of a dropped
+ *      one continues it, for example if a migration replaces an INT by a BIGINT. A value of the first column wins
+ *      over it, unless it is NULL;
+ *   3. without these, the one that has its name, unless the server has that column under another name. The definition
+ *      may not be known, for example because the checkpoint folder was lost, or it may lack a column that was dropped
+ *      before an earlier copy, or a change of columns was interrupted, and the target has the new name already.
+ *
+ * A column of the target that is hashed in another way has no value of the column.
  *
  * @param table the table, or its mirror if it also has a history
  * @param lsn the LSN of the copy
@@ -50,41 +59,43 @@ final private[job] class MergedCopy(
   private val sentBefore = former.toSeq.flatMap(_.source.columns)
     .map(column => column.number -> column).toMap
 
-  /** The places in the target of the columns whose values the rows of the target have. */
-  private val places: Map[String, Int] =
-    ours.fieldNames.toSeq.flatMap(name => place(name).map(name -> _)).toMap
+  /** The places in the target of the columns that have the values of each column. */
+  private val places: Map[String, Seq[Int]] =
+    ours.fieldNames.toSeq.map(name => name -> placesOf(name)).toMap
 
-  private def place(name: String): Option[Int] = {
-    val column = table.source.columns.find(_.name == name)
+  private def placesOf(name: String): Seq[Int] = {
+    import table.source.{columns, excluded, unsent}
+    val column = columns.find(_.name == name)
     val before = column.flatMap(column => sentBefore.get(column.number))
+    val ofName = sentBefore.values.find(_.name.equalsIgnoreCase(name))
+    val dropped = ofName.filterNot(other =>
+      (columns ++ excluded).exists(_.number == other.number) || unsent.contains(other.number)
+    )
     // A hash with another salt, or a value that is hashed or shown only now, is no value of the column.
-    val isSame =
-      column.forall(now => now.hash == before.fold(hashes.get(now.number))(_.hash))
-    // If a change of columns was interrupted, the target can have the new name already.
-    val names = before.map(_.name).toSeq ++ Option.unless(wasOfAnother(name))(name)
-    if (isSame) names.map(name => target.schema.indexWhere(_.name.equalsIgnoreCase(name)))
-      .find(_ >= 0)
-    else None
+    def place(name: String, hash: Option[String]) =
+      Some(target.schema.indexWhere(_.name.equalsIgnoreCase(name)))
+        .filter(_ >= 0 && column.forall(_.hash == hash))
+    val known = Seq(before, dropped).flatten.flatMap(former => place(former.name, former.hash))
+    if (known.nonEmpty || ofName.nonEmpty) known
+    else place(name, before.fold(column.flatMap(now => hashes.get(now.number)))(_.hash)).toSeq
   }
 
-  private def wasOfAnother(name: String) = sentBefore.values.exists(_.name.equalsIgnoreCase(name))
-
-  /** The column of the target that has the values of a column, with its name in [[ranked]]. */
-  private def field(name: String): Option[(Column, DataType)] =
-    places.get(name).map(at => col(old(at)) -> target.schema(at).dataType)
+  /** The columns of the target that have the values of a column, with their names in [[ranked]]. */
+  private def fields(name: String): Seq[(Column, DataType)] =
+    places(name).map(at => col(old(at)) -> target.schema(at).dataType)
 
   /** A value of the target; NULL if the column has another type now that does not take it. */
   private def kept(name: String): Column = {
     val wanted = plain(ours(name).dataType)
-    field(name) match {
-      case Some((value, `wanted`))                            => value
-      case Some((value, has)) if Cast.canTryCast(has, wanted) => value.try_cast(wanted)
-      case _                                                  => lit(null).cast(wanted)
+    val values = fields(name).collect {
+      case (value, `wanted`)                            => value
+      case (value, has) if Cast.canTryCast(has, wanted) => value.try_cast(wanted)
     }
+    values.reduceOption(coalesce(_, _)).getOrElse(lit(null).cast(wanted))
   }
 
   private def keyFits(fits: (DataType, DataType) => Boolean) = table.source.key.forall(name =>
-    field(name).exists { case (_, has) =>
+    fields(name).exists { case (_, has) =>
       val wanted = plain(ours(name).dataType)
       has == wanted || fits(has, wanted)
     }

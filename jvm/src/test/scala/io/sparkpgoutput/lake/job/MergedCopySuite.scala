@@ -129,6 +129,111 @@ class MergedCopySuite extends TableTests {
     assert(shown(rows, "id", "note", "email", "gone") == Set(Row(1, "a", null, "g")))
   }
 
+  private def decimal(text: String) = new java.math.BigDecimal(text)
+
+  test("rows that stay have the values of a dropped column under a new column of its name") {
+    val before = table(Seq("id"), id -> IntegerType, column(2, "price") -> IntegerType)
+    val now = table(Seq("id"), id -> IntegerType, column(3, "price") -> DecimalType(10, 2))
+    val columns = "id INT, price INT"
+    val rows = stored(columns, TableMode.Versions)(
+      joined(Row(1, 7), current),
+      joined(Row(1, 6), ended)
+    )
+    val marks = stored(columns, TableMode.Marking)(joined(Row(2, 5), marked))
+    // If another copy has come since the drop, its definition does not have the dropped column any more.
+    for (former <- Seq(before, table(Seq("id"), id -> IntegerType))) {
+      val versions =
+        copy(now, TableMode.Versions, rows, Some(former))(Row(1, decimal("7.00"))).versions
+      assert(shown(versions, "id", "price", "_is_current") ==
+        Set(Row(1, decimal("7.00"), true), Row(1, decimal("6.00"), false)))
+      val kept = copy(now, TableMode.Marking, marks, Some(former))().marked(areMarked = true)
+      assert(shown(kept, "id", "price") == Set(Row(2, decimal("5.00"))))
+    }
+  }
+
+  test("rows that stay have no values of a column that the server has under another name") {
+    val before = table(Seq("id"), id -> IntegerType, column(2, "price") -> IntegerType)
+    val added = column(3, "price") -> IntegerType
+    val marks = stored("id INT, price INT", TableMode.Marking)(joined(Row(1, 5), marked))
+    val renamed = table(Seq("id"), id -> IntegerType, column(2, "cost") -> IntegerType, added)
+    val rows = copy(renamed, TableMode.Marking, marks, Some(before))().marked(areMarked = true)
+    assert(shown(rows, "id", "price", "cost") == Set(Row(1, null, 5)))
+    val left = table(Seq("id"), id -> IntegerType, added)
+    for (
+      source <- Seq(
+        left.source.copy(unsent = Seq(2)),
+        left.source.copy(excluded = Seq(column(2, "cost")))
+      )
+    ) {
+      val now = left.copy(source = source)
+      val kept = copy(now, TableMode.Marking, marks, Some(before))().marked(areMarked = true)
+      assert(shown(kept, "id", "price") == Set(Row(1, null)), source)
+    }
+  }
+
+  test("rows that stay keep their key if the key is a new column of the same name") {
+    val before = table(Seq("id"), id -> IntegerType, remark -> StringType)
+    val now = table(Seq("id"), column(5, "id") -> LongType, remark -> StringType)
+    val columns = "id INT, note STRING"
+    val marks = stored(columns, TableMode.Marking)(joined(Row(1, "x"), marked))
+    val merged = copy(now, TableMode.Marking, marks, Some(before))(Row(2L, "y"))
+    assert(merged.hasKey)
+    assert(shown(merged.marked(areMarked = true), "id", "note", "_deleted_lsn") ==
+      Set(Row(1L, "x", 50L), Row(2L, "y", null)))
+    val versions = stored(columns, TableMode.Versions)(
+      joined(Row(1, "x"), current),
+      joined(Row(1, "w"), ended)
+    )
+    val rows = copy(now, TableMode.Versions, versions, Some(before))(Row(1L, "x")).versions
+    assert(shown(rows, "id", "note", "_from_lsn", "_to_lsn") ==
+      Set(Row(1L, "x", 10L, null), Row(1L, "w", 5L, 10L)))
+  }
+
+  test("a column that replaces another one has its own values first, and then those of the other") {
+    val before = table(
+      Seq("id"),
+      id -> IntegerType,
+      column(2, "key") -> IntegerType,
+      column(5, "key2") -> LongType
+    )
+    val now = table(Seq("key"), id -> IntegerType, column(5, "key") -> LongType)
+    val marks = stored("id INT, key INT, key2 BIGINT", TableMode.Marking)(
+      joined(Row(1, 1, null), marked),
+      joined(Row(2, 2, null), marked),
+      joined(Row(3, 3, 33L), marked)
+    )
+    val merged = copy(now, TableMode.Marking, marks, Some(before))()
+    assert(merged.hasKey)
+    assert(shown(merged.marked(areMarked = true), "id", "key", "key2") ==
+      Set(Row(1, 1L, null), Row(2, 2L, null), Row(3, 33L, null)))
+    // A column of a user is no dropped one.
+    val mail = table(Seq("id"), id -> IntegerType, column(2, "mail") -> StringType)
+    val users = stored("id INT, email STRING, mail STRING", TableMode.Marking)(
+      joined(Row(1, null, "of a user"), marked)
+    )
+    val rows = copy(mail, TableMode.Marking, users, Some(plain))().marked(areMarked = true)
+    assert(shown(rows, "id", "mail") == Set(Row(1, null)))
+  }
+
+  test("a new column continues a dropped one only if it is hashed in the same way") {
+    val marks = stored("id INT, email STRING", TableMode.Marking)(joined(Row(1, "a"), marked))
+    def users(email: TableColumn) = table(Seq("id"), id -> IntegerType, email -> StringType)
+    val again = column(4, "email")
+    for (
+      (before, now, isKept) <- Seq(
+        (email, again, true),
+        (hashed(email), hashed(again), true),
+        (hashed(email), hashed(again, "two"), false),
+        (email, hashed(again), false),
+        (hashed(email), again, false)
+      )
+    ) {
+      val rows = copy(users(now), TableMode.Marking, marks, Some(users(before)))()
+        .marked(areMarked = true)
+      assert(shown(rows, "id", "email") == Set(Row(1, if (isKept) "a" else null)), now)
+    }
+  }
+
   test("marked rows stay if the target has the new name of the key before the job knows it") {
     val target =
       stored("order_id INT, email STRING", TableMode.Marking)(joined(Row(1, "a"), marked))
