@@ -174,8 +174,8 @@ final case class NextDefinition(table: MirroredTable, formerNames: Map[String, S
  * The definition by which the rows of a target were written.
  *
  * @param generation
- *   the newest generation that had a mark in the target. If the target has a newer one, a copy was committed in spite
- *   of an error, and its rows have another definition.
+ *   the generation that the table had before the copy. If the rows of the target are not those of this generation, they
+ *   have another definition, for example because a later copy was committed in spite of an error.
  */
 final case class FormerDefinition(table: MirroredTable, generation: Int)
 

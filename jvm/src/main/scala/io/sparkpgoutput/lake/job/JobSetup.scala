@@ -298,20 +298,11 @@ final private[job] class ReadyJob(
     JobStart(fresh.copy(id = id, tables = tables), needsSlot = true)
   }
 
-  private def again(table: TableState) = {
-    val kept = table.keepingFormer
-    val newest = found.find(_.target == table.target).map(_.generation)
-    table.copy(
-      status = TableStatus.Copying("A copy of all tables was requested."),
-      next = None,
-      mark = None,
-      // `open` closes this generation, so the same rows get the next one.
-      former = kept.former.map(former =>
-        if (newest.contains(former.generation)) former.copy(generation = former.generation + 1)
-        else former
-      )
-    )
-  }
+  private def again(table: TableState) = table.keepingFormer.copy(
+    status = TableStatus.Copying("A copy of all tables was requested."),
+    next = None,
+    mark = None
+  )
 
   /** Makes the slot if needed. The slot comes first, so that no change is missed. */
   def open(): JobState = {

@@ -188,7 +188,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     private val isOfTable = table.table.endLsn.nonEmpty && own.isOf(job.state, table)
     private val areMarked = isOfTable && own.marks(job.state, table)
     private val former = table.former.filter(former =>
-      isOfTable && own.newestGeneration(job.state, table).contains(former.generation)
+      isOfTable && own.generations(job.state, table).contains(former.generation)
     ).map(_.table)
     private val hashes =
       if (isOfTable && former.isEmpty) own.hashes(job.state, table) else Map.empty[Int, String]

@@ -55,14 +55,13 @@ final class OwnTables(session: SparkSession, val target: Target) {
     target.newest(table.target, job.id).exists(_.oid == table.oid)
 
   /**
-   * Returns the salts of the hashes in a table, by the numbers of the columns. None are known if the last copy that has
-   * begun was not committed.
+   * Returns the salts of the hashes in a table, by the numbers of the columns. A copy writes them into the properties
+   * when it begins, so none are known until this copy is committed.
    */
   def hashes(job: JobState, table: TableState): Map[Int, String] = {
-    val found = propertiesIn(table.target)
-    val isCommitted = newestGeneration(job, table).exists { newest =>
-      found.get(Generation).flatMap(_.toIntOption).forall(_ <= newest)
-    }
+    val found = made(job, table).getOrElse(Map.empty)
+    val begun = found.get(Generation).flatMap(_.toIntOption)
+    val isCommitted = begun.exists(generations(job, table).contains)
     found.get(Hashes).filter(_ => isCommitted).toSeq.flatMap(_.split(',')).map(_.split('='))
       .collect { case Array(number, salt) => number.toInt -> salt }.toMap
   }
@@ -141,17 +140,22 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /**
    * Closes all generations of a table so far. A process that knows only these generations, for example
    * because it was suspended, cannot write the table any more. The rows and their mark stay, under a new
-   * generation, which is the same one for a mirror and its history.
+   * generation, which is the same one for a mirror and its history. No copy has had this generation, also none that was
+   * not committed. A property notes it, because the rows are still those of an earlier copy.
    *
    * @param tables the tables of the target that belong to one table of the server
    * @return the generation of the next copy
    */
   def close(tables: String*): Int = {
     val found = tables.map(table => table -> propertiesIn(table))
-    val generation = found.map { case (table, properties) =>
-      newestName(table, properties).fold(properties(Generation).toInt)(_.generation + 1)
-    }.max
-    found.foreach { case (table, properties) => close(table, properties, generation) }
+    val generation = found.flatMap { case (table, properties) =>
+      newestName(table, properties).map(_.generation) ++ properties.get(Generation).map(_.toInt)
+    }.max + 1
+    found.foreach { case (table, properties) =>
+      val same = generations(table, properties) :+ generation
+      target.setProperties(table, Map(Closed -> same.mkString(",")))
+      close(table, properties, generation)
+    }
     generation + 1
   }
 
@@ -222,6 +226,22 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /** The greatest generation of the job that has a mark in a table's table of the target. */
   def newestGeneration(job: JobState, table: TableState): Option[Int] =
     made(job, table).flatMap(_ => target.newest(table.target, job.id)).map(_.generation)
+
+  /**
+   * The generations of the job that have had the rows of a table: that of the copy, and those that have closed it since.
+   * Empty if no copy was committed.
+   */
+  def generations(job: JobState, table: TableState): Seq[Int] =
+    made(job, table).toSeq.flatMap(generations(table.target, _))
+
+  private def generations(table: String, found: Map[String, String]): Seq[Int] = {
+    val newest = newestName(table, found).map(_.generation)
+    val same = found.get(Closed).toSeq.flatMap(_.split(',')).flatMap(_.toIntOption)
+    // If a close ended before its commit, the next copy can have got its generation.
+    val isCopy = found.get(Generation) == newest.map(_.toString)
+    if (newest.exists(same.contains) && !isCopy) same.filter(known => newest.exists(known <= _))
+    else newest.toSeq
+  }
 
   /** The properties of a table's table of the target; None if somebody else has made it, perhaps in another format. */
   private def made(job: JobState, table: TableState) =
@@ -298,6 +318,7 @@ object OwnTables {
   private val Job = s"${Prefix}job"
   private val TableOid = s"${Prefix}table-oid"
   private val Generation = s"${Prefix}generation"
+  private val Closed = s"${Prefix}closed"
   private val Definition = s"${Prefix}definition"
   private val StartOver = s"${Prefix}start-over"
   private val Mode = s"${Prefix}mode"

@@ -4,15 +4,15 @@ import java.io.IOException
 import java.net.URI
 import java.nio.file.{Files, Path}
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 import org.apache.iceberg.exceptions.NotFoundException
 
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.apply.{ServerTable, TypeOids}
-import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableColumn}
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
 
 /** The tables of a job, as it finds them in its target. */
@@ -62,6 +62,62 @@ class OwnTablesSuite extends DeltaTests {
     assert(target.newest("one", job.id).contains(one.markName(job.id)))
     assert(own.newest("one").isEmpty && target.read(spark, "one").count() == 1)
     assert(own.close("one") == 3 && target.mark("one", MarkName(job.id, 1, 2)).contains(0L))
+  }
+
+  /** The table with the generation of another copy, which hashes its column if there is a salt. */
+  private def next(table: TableState, generation: Int, salt: Option[String]) = {
+    val column = TableColumn(1, "id", TypeOids.Int4, -1, 0, hasMissing = false, salt)
+    val source = table.table.source.copy(columns = Seq(column))
+    table.copy(generation = generation, table = table.table.copy(source = source))
+  }
+
+  test("a table whose generations are closed has the rows of the last copy") {
+    val target = inFolder()
+    val own = filled(target)
+    val clear = tables.head
+    def newest = target.newest("one", job.id).map(_.generation)
+    assert(own.generations(job, clear) == Seq(1))
+    assert(own.close("one") == 3 && own.close("one") == 4)
+    assert(own.generations(job, clear) == Seq(1, 2, 3))
+    // No close has the generation of a copy that has begun.
+    val begun = next(clear, 4, Some("salt"))
+    own.prepare(job, begun, Map.empty)
+    assert(own.hashes(job, begun).isEmpty && own.generations(job, begun) == Seq(1, 2, 3))
+    assert(own.close("one") == 6 && newest.contains(5))
+    assert(own.hashes(job, begun).isEmpty && own.generations(job, begun) == Seq(1, 2, 3, 5))
+    val copied = begun.copy(generation = 6)
+    own.prepare(job, copied, Map.empty)
+    commit(target, copied, None, 8)
+    assert(own.generations(job, copied) == Seq(6) && own.hashes(job, copied).size == 1)
+    own.close("one"): Unit
+    assert(own.generations(job, copied) == Seq(6, 7) && own.hashes(job, copied).size == 1)
+    // A close that has noted its generation, and did not commit.
+    val failing = new TargetBehind(target) {
+      override def commit(
+          session: SparkSession,
+          table: String,
+          name: MarkName,
+          expected: Option[Long],
+          lsn: Long
+      )(write: TargetWrite): Unit = throw new IOException("away")
+    }
+    intercept[IOException](new OwnTables(spark, failing).close("one"))
+    assert(own.generations(job, copied) == Seq(6, 7))
+    val last = next(clear, 8, None)
+    own.prepare(job, last, Map.empty)
+    commit(target, last, None, 9)
+    assert(own.generations(job, last) == Seq(8) && own.hashes(job, last).isEmpty)
+  }
+
+  test("a mirror and its history are closed by the same generation, above those that have begun") {
+    val target = inFolder()
+    val own = filled(target)
+    own.prepare(job, tables.last.copy(generation = 5), Map.empty)
+    assert(own.close("one", "two") == 7)
+    for (table <- tables) {
+      assert(target.newest(table.target, job.id).contains(MarkName(job.id, table.oid, 6)))
+      assert(own.generations(job, table) == Seq(1, 6))
+    }
   }
 
   test("an error of the store does not count as a mark that is lost") {
