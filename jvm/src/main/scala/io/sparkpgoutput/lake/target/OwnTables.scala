@@ -229,13 +229,13 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /**
    * The generations of the job that have had the rows of a table: that of the copy, and those that have closed it since.
-   * Empty if no copy was committed.
+   * Empty if no copy was committed, or if an older state of the table was restored, which can be that of any copy.
    */
   def generations(job: JobState, table: TableState): Seq[Int] =
     made(job, table).toSeq.flatMap(generations(table.target, _))
 
   private def generations(table: String, found: Map[String, String]): Seq[Int] = {
-    val newest = newestName(table, found).map(_.generation)
+    val newest = newestName(table, found).map(_.generation).filter(_ => hasMark(table, found))
     val same = found.get(Closed).toSeq.flatMap(_.split(',')).flatMap(_.toIntOption)
     // If a close ended before its commit, the next copy can have got its generation.
     val isCopy = found.get(Generation) == newest.map(_.toString)
@@ -261,6 +261,10 @@ final class OwnTables(session: SparkSession, val target: Target) {
         case lost: LakeException if lost.getCondition == "PGOUTPUT_MARK_LOST" => None
       }
     }
+
+  /** Whether the mark is that of the rows. A table that is closed without a valid mark gets the mark 0. */
+  private def hasMark(table: String, properties: Map[String, String]) =
+    newest(table, properties).exists(_ != 0)
 
   private def newestName(table: String, properties: Map[String, String]) =
     properties.get(Job).flatMap(target.newest(table, _))

@@ -120,6 +120,21 @@ class OwnTablesSuite extends DeltaTests {
     }
   }
 
+  test("the rows of a table of which an older state was restored can be those of any copy") {
+    val target = inFolder()
+    val own = filled(target)
+    val copied = next(tables.head, 2, Some("salt"))
+    own.prepare(job, copied, Map.empty)
+    val version = target.version("one")
+    commit(target, copied, None, 8)
+    assert(own.generations(job, copied) == Seq(2) && own.hashes(job, copied).size == 1)
+    spark.sql(s"RESTORE TABLE ${target.sqlName("one")} TO VERSION AS OF $version")
+    def isUnknown = own.generations(job, copied).isEmpty && own.hashes(job, copied).isEmpty
+    assert(isUnknown)
+    own.close("one"): Unit
+    assert(isUnknown)
+  }
+
   test("an error of the store does not count as a mark that is lost") {
     val target = inFolder()
     filled(target)
