@@ -22,7 +22,7 @@ from support.job_report import wait_until_live, wait_while_running
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
-from support.lake_options import TableOptions
+from support.lake_options import SALT, TableOptions, hashed
 from support.lake_points import commits, kill_when
 from support.processes import TIMEOUT
 from support.servers import Server, Standby, server_fixture, wait_until
@@ -134,6 +134,41 @@ def test_tables_of_which_older_rows_were_restored_are_copied(
         ended = spark.table(job.sql_name("seats")).where("_to_lsn IS NOT NULL").collect()
         assert [row.id for row in ended] == [1]
         assert_copies(history(spark, job, "readings"), 2)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_hidden_values_do_not_show_after_a_restore_and_hashes_stay_if_a_table_is_made_again(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    create = "CREATE TABLE people (id int PRIMARY KEY, email text);"
+    server.execute(
+        f"{create} INSERT INTO people VALUES (1, 'one'), (2, 'two');"
+        "CREATE PUBLICATION hidden FOR TABLE people"
+    )
+    (salt := tmp_path / "salt").write_text(SALT)
+    modes = {"people": "versions"}
+    job = LakeJob(tmp_path, server, target, publication="hidden", mode=modes)
+    hidden = {"columns": {"people": {"hash": ["email"]}}, "hashSaltFile": str(salt)}
+
+    def versions() -> set[tuple[object, ...]]:
+        found = spark.table(job.sql_name("people")).select("id", "email", "_is_current")
+        return set(map(tuple, found.collect()))
+
+    with job.session(spark) as replicate:
+        assert copied(replicate(once=True)) == 1
+        clear = newest_version(spark, job, "people")
+        server.execute("DELETE FROM people WHERE id = 1")
+        assert copied(replicate(once=True, **hidden)) == 1
+        go_back(spark, job, "people", clear)
+        assert copied(replicate(once=True, **hidden)) == 1
+        ended = {(1, None, False), (2, None, False)}
+        assert versions() == {*ended, (2, hashed("two"), True)}
+        server.execute(
+            f"DROP TABLE people; {create} INSERT INTO people VALUES (3, 'three');"
+            "ALTER PUBLICATION hidden ADD TABLE people"
+        )
+        assert copied(replicate(once=True, **hidden)) == 1
+        assert versions() == {*ended, (2, hashed("two"), False), (3, hashed("three"), True)}
 
 
 def newest_version(spark: SparkSession, job: LakeJob, table: str) -> int:

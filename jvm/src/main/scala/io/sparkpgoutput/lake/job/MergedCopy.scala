@@ -37,7 +37,7 @@ import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
  * @param snapshot the rows of the copy, in the columns of the table
  * @param target the rows that the target has
  * @param former the definition of the table by which these rows were written; None if it is not known
- * @param hashes the salts of the hashes in these rows, by the numbers of columns, if the definition is not known
+ * @param hashes the salts of the hashes in these rows, by the names of their columns, if the definition is not known
  */
 final private[job] class MergedCopy(
     table: MirroredTable,
@@ -46,7 +46,7 @@ final private[job] class MergedCopy(
     snapshot: => DataFrame,
     target: DataFrame,
     former: Option[MirroredTable],
-    hashes: Map[Int, String]
+    hashes: Map[String, String]
 ) {
   import MergedCopy._
 
@@ -77,7 +77,10 @@ final private[job] class MergedCopy(
         .filter(_ >= 0 && column.forall(_.hash == hash))
     val known = Seq(before, dropped).flatten.flatMap(former => place(former.name, former.hash))
     if (known.nonEmpty || ofName.nonEmpty) known
-    else place(name, before.fold(column.flatMap(now => hashes.get(now.number)))(_.hash)).toSeq
+    else {
+      val hash = hashes.collectFirst { case (of, salt) if of.equalsIgnoreCase(name) => salt }
+      place(name, before.fold(hash)(_.hash)).toSeq
+    }
   }
 
   /** The columns of the target that have the values of a column, with their names in [[ranked]]. */

@@ -191,7 +191,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       isOfTable && own.generations(job.state, table).contains(former.generation)
     ).map(_.table)
     private val hashes =
-      if (isOfTable && former.isEmpty) own.hashes(job.state, table) else Map.empty[Int, String]
+      if (former.isEmpty) own.hashes(job.state, table) else Map.empty[String, String]
     private val isNew =
       own.prepare(job.state, table, job.options.newProperties(job.target.format))
     // A table of which an older state was restored has marks, even if none of them is valid.

@@ -2,11 +2,14 @@ package io.sparkpgoutput.lake.target
 
 import java.util.concurrent.{Callable, ExecutionException, Executors}
 
+import scala.collection.immutable.SortedMap
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+
+import com.fasterxml.jackson.databind.ObjectMapper
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{MirroredTable, OnDeletes, TableMode, TableShape}
@@ -41,8 +44,10 @@ final class OwnTables(session: SparkSession, val target: Target) {
     }
     val shape = Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
     val salts = table.table.source.columns
-      .flatMap(column => column.hash.map(salt => s"${column.number}=$salt"))
-    val hashes = Option.when(salts.nonEmpty)(Hashes -> salts.mkString(","))
+      .flatMap(column => column.hash.map(column.name -> _))
+    val hashes = Option.when(salts.nonEmpty)(
+      Hashes -> json.writeValueAsString(SortedMap(salts: _*).asJava)
+    )
     mode ++ shape ++ hashes + (Definition -> table.number.toString)
   }
 
@@ -55,15 +60,17 @@ final class OwnTables(session: SparkSession, val target: Target) {
     target.newest(table.target, job.id).exists(_.oid == table.oid)
 
   /**
-   * Returns the salts of the hashes in a table, by the numbers of the columns. A copy writes them into the properties
+   * Returns the salts of the hashes in a table, by the names of its columns. They are known also if the rows are those of
+   * another table of the server, for example because that table was made again. A copy writes them into the properties
    * when it begins, so none are known until this copy is committed.
    */
-  def hashes(job: JobState, table: TableState): Map[Int, String] = {
+  def hashes(job: JobState, table: TableState): Map[String, String] = {
     val found = made(job, table).getOrElse(Map.empty)
     val begun = found.get(Generation).flatMap(_.toIntOption)
     val isCommitted = begun.exists(generations(job, table).contains)
-    found.get(Hashes).filter(_ => isCommitted).toSeq.flatMap(_.split(',')).map(_.split('='))
-      .collect { case Array(number, salt) => number.toInt -> salt }.toMap
+    found.get(Hashes).filter(_ => isCommitted).flatMap(text =>
+      Try(json.readValue(text, classOf[java.util.Map[String, String]])).toOption
+    ).map(_.asScala.toMap).getOrElse(Map.empty)
   }
 
   /**
@@ -312,6 +319,7 @@ object OwnTables {
   private def isOther(error: AnalysisException) =
     Option(error.getCondition).exists(condition => NoTable(condition.takeWhile(_ != '.')))
 
+  private val json = new ObjectMapper
   final private val Threads = 8
   private val Prefix = "spark-pgoutput."
   final private val Version = 2

@@ -60,7 +60,7 @@ class MergedCopySuite extends TableTests {
       mode: TableMode,
       target: DataFrame,
       former: Option[MirroredTable],
-      hashes: Map[Int, String] = Map.empty
+      hashes: Map[String, String] = Map.empty
   )(rows: Row*): MergedCopy = {
     val snapshot = spark
       .createDataFrame(java.util.Arrays.asList(rows: _*), table.schema)
@@ -336,7 +336,12 @@ class MergedCopySuite extends TableTests {
     }
     // Without the definition of the rows, only the salts of their hashes are known, or nothing.
     val unknown =
-      Seq(Map(2 -> "one") -> true, Map(2 -> "two") -> false, Map.empty[Int, String] -> false)
+      Seq(
+        Map("EMAIL" -> "one") -> true,
+        Map("email" -> "two") -> false,
+        Map("other" -> "one") -> false,
+        Map.empty[String, String] -> false
+      )
     for ((hashes, isKept) <- unknown) {
       val rows = copy(users(hashed(email)), TableMode.Versions, versions, None, hashes)().versions
       val values = if (isKept) Seq("a", "b") else Seq(null, null)

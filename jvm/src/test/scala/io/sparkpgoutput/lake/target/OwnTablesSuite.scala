@@ -135,6 +135,24 @@ class OwnTablesSuite extends DeltaTests {
     assert(isUnknown)
   }
 
+  test("a table says which of its columns have hashes, also to another table of the server") {
+    val target = inFolder()
+    val own = filled(target)
+    val copied = next(tables.head, 2, Some("salt"))
+    own.prepare(job, copied, Map.empty)
+    commit(target, copied, None, 8)
+    val source = copied.table.source
+    val again = copied.copy(table = copied.table.copy(source = source.copy(oid = 99)))
+    assert(own.hashes(job, again) == Map("id" -> "salt"))
+    val columns = source.columns.map(_.copy(name = "Ünü \"'\\,={}$"))
+    val named = copied.table.copy(source = source.copy(columns = columns))
+    own.noteDefinition(copied.copy(table = named, number = 2))
+    assert(own.hashes(job, again) == Map("Ünü \"'\\,={}$" -> "salt"))
+    // A property of another form says nothing.
+    target.setProperties("one", Map("spark-pgoutput.hashes" -> "1=salt"))
+    assert(own.hashes(job, again).isEmpty)
+  }
+
   test("an error of the store does not count as a mark that is lost") {
     val target = inFolder()
     filled(target)
