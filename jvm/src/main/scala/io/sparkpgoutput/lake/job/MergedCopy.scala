@@ -127,19 +127,19 @@ final private[job] class MergedCopy(
 
   private def stored = target.toDF(target.schema.indices.map(old): _*)
 
-  /** The rows of the target with their rank among the rows of the same key. Others can have written a key twice. */
-  private def ranked(by: Column): DataFrame = {
+  /** Rows of the target with their rank among the rows of the same key. Others can have written a key twice. */
+  private def ranked(rows: DataFrame, by: Column): DataFrame = {
     val sameKey = Window.partitionBy(table.source.key.map(kept): _*)
-    stored.withColumn(Rank, row_number().over(sameKey.orderBy(by)))
+    rows.withColumn(Rank, row_number().over(sameKey.orderBy(by)))
   }
 
   private def fresh = snapshot.toDF(schema.indices.map(now): _*)
 
   /** Joins each row of the snapshot with the row of the target that has its key. The other rows of both come alone. */
-  private def joined(rows: DataFrame, isFound: Column): DataFrame = {
+  private def joined(rows: DataFrame): DataFrame = {
     val sameKey = table.source.key.map(name => sent(schema.fieldIndex(name)) === kept(name))
     fresh.withColumn(IsThere, lit(true))
-      .join(rows, sameKey.foldLeft(isFound)(_ && _), "full_outer")
+      .join(rows, sameKey.foldLeft(col(Rank) === 1)(_ && _), "full_outer")
   }
 
   /**
@@ -165,8 +165,8 @@ final private[job] class MergedCopy(
     val marks = columns.fieldNames
       .map(name => either(lit(null), coalesce(mark(name), ofCopy(name)), name))
     val more = others.map { case (field, value) => either(lit(null), value, field.name) }
-    val once = ranked(by = mark(DeletedLsn).asc_nulls_last).where(col(Rank) === 1)
-    joined(once, isFound = lit(true)).select(values ++ marks ++ more: _*)
+    val once = ranked(stored, by = mark(DeletedLsn).asc_nulls_last).where(col(Rank) === 1)
+    joined(once).select(values ++ marks ++ more: _*)
   }
 
   /**
@@ -180,28 +180,31 @@ final private[job] class MergedCopy(
    *   a version that has ended                                   ──► this version
    * }}}
    *
-   * If the rows of the target do not have the key of the table, no row of the snapshot has a version. A join without
-   * the key would compare each row with all others.
+   * Only the versions that are current are compared. If the rows of the target do not have the key of the table, no row
+   * of the snapshot has a version. A join without the key would compare each row with all others.
    */
-  def versions: DataFrame =
-    if (keyFits(Cast.canTryCast(_, _))) compared
-    else {
-      val ended = stored.select(before(ends = kept(TableMode.Versions.ToLsn).isNull).as(Merged))
-      ended.unionAll(fresh.select(added.as(Merged))).select(s"$Merged.*")
-    }
+  def versions: DataFrame = {
+    val isCurrent = kept(TableMode.Versions.ToLsn).isNull
+    val rows =
+      if (keyFits(Cast.canTryCast(_, _)))
+        stored.where(!isCurrent).select(before(ends = lit(false)).as(Merged))
+          .unionAll(compared(stored.where(isCurrent)))
+      else
+        stored.select(before(ends = isCurrent).as(Merged))
+          .unionAll(fresh.select(added.as(Merged)))
+    rows.select(s"$Merged.*")
+  }
 
-  private def compared: DataFrame = {
-    val end = kept(TableMode.Versions.ToLsn)
-    val versions = ranked(by = end.asc_nulls_first).withColumn(Lives, end.isNull)
-    val isSame = schema.indices.map(same).foldLeft(col(IsThere) && col(Lives))(_ && _)
+  private def compared(current: DataFrame): DataFrame = {
+    val versions = ranked(current, by = kept(TableMode.Versions.FromLsn).desc_nulls_last)
+    val isSame = schema.indices.map(same).foldLeft(col(IsThere) && col(Rank).isNotNull)(_ && _)
     val all = array(
-      when(col(Lives).isNotNull, before(ends = col(Lives) && !col(Stays))),
+      when(col(Rank).isNotNull, before(ends = !col(Stays))),
       when(col(IsThere) && !col(Stays), added)
     )
-    joined(versions, isFound = col(Lives) && col(Rank) === 1)
+    joined(versions)
       .withColumn(Stays, coalesce(isSame, lit(false)))
       .select(explode(filter(all, (row: Column) => row.isNotNull)).as(Merged))
-      .select(s"$Merged.*")
   }
 
   /** Whether the snapshot has the value of the target. Of maps and variants, it compares the texts. */
@@ -241,7 +244,6 @@ private[job] object MergedCopy {
   /** Whether the snapshot has the row. NULL if it does not. */
   final private val IsThere = "is_there"
   final private val Rank = "rank"
-  final private val Lives = "lives"
   final private val Stays = "stays"
   final private val Merged = "merged"
   private def now(at: Int) = s"n$at"

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.job
 
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, Window}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec
@@ -232,6 +233,26 @@ class MergedCopySuite extends TableTests {
         .marked(areMarked = true)
       assert(shown(rows, "id", "email") == Set(Row(1, if (isKept) "a" else null)), now)
     }
+  }
+
+  test("versions that have ended are not sorted") {
+    val target = stored("id INT, email STRING, note STRING", TableMode.Versions)(
+      joined(Row(1, "a", "x"), current),
+      joined(Row(1, "b", "x"), ended),
+      joined(Row(null, "c", "x"), ended),
+      joined(Row(null, "d", "x"), ended)
+    )
+    val rows = copy(plain, TableMode.Versions, target, Some(plain))(Row(1, "a", "y")).versions
+    val sorted = rows.queryExecution.optimizedPlan.collect { case window: Window => window }
+      .flatMap(_.collectLeaves()).collect { case local: LocalRelation => local.data.length }
+    assert(sorted == Seq(1), rows.queryExecution.optimizedPlan)
+    assert(shown(rows, "id", "email", "note", "_from_lsn", "_to_lsn") == Set(
+      Row(1, "a", "x", 10L, lsn - 1),
+      Row(1, "a", "y", lsn - 1, null),
+      Row(1, "b", "x", 5L, 10L),
+      Row(null, "c", "x", 5L, 10L),
+      Row(null, "d", "x", 5L, 10L)
+    ))
   }
 
   test("marked rows stay if the target has the new name of the key before the job knows it") {
