@@ -94,7 +94,9 @@ object JobStart {
           case (oid, table) => oid -> withMark(found, table, fresh.timeline == kept.timeline)
         }
         checkServer(found, kept, tables.values)
-        val same = tables.map { case (oid, table) => oid -> reread(fresh, kept, table) }
+        val same = tables.map { case (oid, table) =>
+          oid -> inTarget(fresh, found, kept, reread(fresh, kept, table))
+        }
         JobStart(state.copy(tables = same), needsSlot = false)
       }
   }
@@ -119,6 +121,15 @@ object JobStart {
       table.copying(s"The option $option has changed.")
     )
   }
+
+  /**
+   * A table that is not in the new target of a job has no mark there. Otherwise, a start before its copy would take the
+   * target for one that has lost its tables: see [[checkTarget]].
+   */
+  private def inTarget(fresh: JobState, found: FoundJob, kept: JobState, table: TableState) =
+    if (fresh.target != kept.target && table.needsCopy && !found.marks.exists(_.oid == table.oid))
+      table.copy(mark = None)
+    else table
 
   /** Nothing was read. If the slot exists, the job or its user has made it for this job. */
   private def take(state: JobState, found: FoundJob) = {

@@ -104,6 +104,21 @@ class JobStartSuite extends AnyFunSuite {
       "PGOUTPUT_MARK_LOST")
   }
 
+  test("a job with another target starts again before any of its tables is there") {
+    val other = table(Live).copy(table = SimTable(16401, "seats", Vector("id")).definition)
+    val elsewhere = fresh.copy(target = "elsewhere")
+    for (second <- Seq(other, other.copying("why"))) {
+      val both = keeps(table(Live)).put(second)
+      val first = JobStart.of(elsewhere, found(Some(both), marks = Nil)).state
+      assert(first.written.isEmpty)
+      val again = JobStart.of(elsewhere, found(Some(first), marks = Nil)).state
+      assert(again.tables.values.forall(_.status.isInstanceOf[Copying]))
+      // A user can have moved the tables.
+      val moved = JobStart.of(elsewhere, found(Some(both), marks = Seq(mark(450)))).state
+      assert(moved.tables(16400) == table(Live) && moved.tables(16401).mark.isEmpty)
+    }
+  }
+
   test("a job whose folder is lost gets an error that says how to start over") {
     val error = intercept[PgOutputException](start(found(kept = None)))
     assert(error.getMessage.contains("spark-pgoutput resync --all"))
