@@ -151,7 +151,8 @@ final case class TableState(
 
   /**
    * The table, before it gets the definition or the generation of another copy. Until a copy is committed, the rows of
-   * the target have the definition that the table had before the first try. The number says whether it was ever copied.
+   * the target have the definition that the table had before the first try. The number is 1 until the snapshot of a first
+   * copy is noted, and no rows have the definition from before it.
    */
   def keepingFormer: TableState =
     if (former.nonEmpty || number == 1) this
