@@ -165,7 +165,9 @@ final private[job] class MergedCopy(
     val marks = columns.fieldNames
       .map(name => either(lit(null), coalesce(mark(name), ofCopy(name)), name))
     val more = others.map { case (field, value) => either(lit(null), value, field.name) }
-    val once = ranked(stored, by = mark(DeletedLsn).asc_nulls_last).where(col(Rank) === 1)
+    val lacksKey = table.source.key.map(kept(_).isNull).foldLeft(lit(false))(_ || _)
+    val once = ranked(stored, by = mark(DeletedLsn).asc_nulls_last)
+      .where(col(Rank) === 1 || lacksKey)
     joined(once).select(values ++ marks ++ more: _*)
   }
 

@@ -98,6 +98,16 @@ class MergedCopySuite extends TableTests {
     assert(!copy(renamed, TableMode.Marking, target, None)(Row(1, "z")).hasKey)
   }
 
+  test("each marked row without a key stays") {
+    val target = stored("id INT, email STRING, note STRING", TableMode.Marking)(
+      joined(Row(null, "a", null), marked),
+      joined(Row(null, "b", null), marked)
+    )
+    val merged = copy(plain, TableMode.Marking, target, Some(plain))(Row(1, "z", null))
+    val expected = Set(Row(1, "z"), Row(null, "a"), Row(null, "b"))
+    assert(shown(merged.marked(areMarked = true), "id", "email") == expected)
+  }
+
   test("a version goes on if a column has another name that the target does not have yet") {
     val mail = column(2, "mail")
     val target = stored("id INT, email STRING", TableMode.Versions)(
