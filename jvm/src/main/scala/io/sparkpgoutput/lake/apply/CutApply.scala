@@ -284,8 +284,11 @@ object CutApply {
   final val SmallCut = 10000L
   final private val SmallMemory = 32L << 20
 
-  /** The most bytes of changes in one array. */
-  final private val ChunkBytes = 16 << 20
+  /**
+   * The most bytes of changes in one array. In a heap of 1 or 2 GB, G1 does not move an array of half a MiB or more, and
+   * each new one can make it look through the whole heap.
+   */
+  final private val ChunkBytes = 256 << 10
 
   /**
    * The most bytes of old values that a direct write puts into the new images of rows. By default, four tables are

@@ -47,7 +47,7 @@ final class DirectWrite(
     if (isInt && isShort(field)) field.copy(dataType = IntegerType) else field
   })
 
-  private val types = schema.map(_.dataType).toArray
+  private val getters = schema.map(field => InternalRow.getAccessor(field.dataType)).toArray
   private val folded = FoldedColumns.keyed(schema, unsent)
   private lazy val sent = ChangeFold.schema(batch.format)
   private val rows = if (schema == batch.format.schema) found else found.map(widened)
@@ -273,7 +273,7 @@ final class DirectWrite(
         if (hasMoved(row)) before(row, ordinal, at)
         else if (place == null) throw drift(row, Drift.Missing)
         else oldValue(kept, at)
-      } else row.get(ordinal, types(ordinal))
+      } else getters(ordinal)(row, ordinal)
     }
 
     /** Whether a version ends here. It keeps its key, too: 0 and -0 are the same key. */
@@ -285,7 +285,7 @@ final class DirectWrite(
         .map(left.getOrElse(_, throw new NotDirect("a row came from a key that is not in the cut")))
       from match {
         case Some(from) if !isUnsent(from, ordinal) =>
-          from.get(ordinal, schema(ordinal).dataType)
+          getters(ordinal)(from, ordinal)
         case Some(from) => before(from, ordinal, at)
         case None =>
           val number = lookup.number(row, key.toIndexedSeq)

@@ -80,7 +80,11 @@ final class KeyLookup(
     index == columns.length
   }
 
-  private def hasNull(row: SpecializedGetters, at: IndexedSeq[Int]) = at.exists(row.isNullAt)
+  private def hasNull(row: SpecializedGetters, at: IndexedSeq[Int]) = {
+    var index = 0
+    while (index < at.length && !row.isNullAt(at(index))) index += 1
+    index < at.length
+  }
 
   /** Returns the number of a key; -1 if it is not one of the keys. */
   def number(row: SpecializedGetters, at: IndexedSeq[Int]): Int =

@@ -32,6 +32,7 @@ import io.sparkpgoutput.types.ValueWriter
 final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   private val writer = new UnsafeRowWriter(rowType.length, 512)
   private val out = ValueWriter.all(writer, rowType)
+  private val ordinals = rowType.fieldNames.zipWithIndex.toMap
   private val images = new ImageReader(format)
   private val isWritten = new Array[Boolean](format.schema.length)
   private val readers = new Array[Array[CellReader]](format.definitions.length)
@@ -148,15 +149,15 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
 
   /** Writes a string, binary or array, as a row has it. */
   def bytes(name: String, value: Array[Byte]): Unit = {
-    val column = out(rowType.fieldIndex(name))
+    val column = out(ordinals(name))
     if (value == null) column.setNull() else column.write(value, 0, value.length)
   }
 
-  def number(name: String, value: Long): Unit = out(rowType.fieldIndex(name)).write(value)
+  def number(name: String, value: Long): Unit = out(ordinals(name)).write(value)
 
   /** Writes a position into two columns, or NULL for none. */
   def position(names: Seq[String], value: MessagePosition): Unit =
-    if (value == null) names.foreach(name => out(rowType.fieldIndex(name)).setNull())
+    if (value == null) names.foreach(name => out(ordinals(name)).setNull())
     else {
       number(names.head, value.lsn)
       number(names(1), value.ordinal)
