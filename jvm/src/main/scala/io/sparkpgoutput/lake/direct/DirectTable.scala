@@ -236,13 +236,24 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
 
   def rows: Long = firsts.last
 
-  /** Gives each row of the new file to a writer. A row is valid until the next one. */
-  def foreach(write: InternalRow => Unit): Unit =
+  /**
+   * Gives each row of the new file to a writer. A row is valid until the next one.
+   *
+   * Writers, and what collects the statistics of a file without generated code, call only `get`, and do not ask whether a
+   * value is NULL. A row of a batch would give them 0 for NULL.
+   */
+  def foreach(write: InternalRow => Unit): Unit = {
+    val types = table.schema.map(_.dataType).toArray
+    val values = new Array[Any](types.length)
+    val whole = new GenericInternalRow(values)
     files.foreach { file =>
-      table.read(file, table.schema.indices) { rows =>
+      table.read(file, types.indices) { rows =>
         var position = 0L
         rows.foreach { row =>
-          if (!file.isDeleted(position)) write(row)
+          if (!file.isDeleted(position)) {
+            types.indices.foreach(at => values(at) = DirectTable.value(row, at, types(at)))
+            write(whole)
+          }
           position += 1
         }
         // The positions in the new file follow from the number of rows.
@@ -250,16 +261,6 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
           s"The file ${file.path} has $position rows, not ${file.rows}."
         )
       }
-    }
-
-  /** Does the same for a writer that only calls `get`, and does not ask whether a value is NULL. */
-  def foreachValues(write: InternalRow => Unit): Unit = {
-    val types = table.schema.map(_.dataType).toArray
-    val values = new Array[Any](types.length)
-    val whole = new GenericInternalRow(values)
-    foreach { row =>
-      types.indices.foreach(at => values(at) = DirectTable.value(row, at, types(at)))
-      write(whole)
     }
   }
 

@@ -167,7 +167,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
           val one = files.files(due.head.path).file
           val rewrite = new Rewrite(version, chosen.toIndexedSeq)
           def write() =
-            writer.data(rewrite.foreachValues, metadata.spec(one.specId), one.partition)
+            writer.data(rewrite.foreach, metadata.spec(one.specId), one.partition)
           (writer, rewrite, () => write())
         }
       }.flatten

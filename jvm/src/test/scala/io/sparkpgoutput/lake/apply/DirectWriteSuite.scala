@@ -472,6 +472,20 @@ class DirectWriteSuite extends DeltaTests {
     }
   }
 
+  test("queries that leave out files by their statistics find NULLs, also after a rewrite") {
+    for (to <- targets("statistics")) withClue(s"${to.format}: ") {
+      val table = new WrittenTable(spark, to, ReplicaIdentity.Default)
+      import table.server._
+      (1 to 8).foreach { id =>
+        table.cut(10L * id -> Seq(insert(table.row(id, if (id % 2 == 0) null else "a", "b"))))
+      }
+      def nulls =
+        Seq("v", "mine").map(column => to.read(spark, name).where(s"$column IS NULL").count())
+      assert(nulls == Seq(4, 8))
+      assert(to.compact(name) && nulls == Seq(4, 8))
+    }
+  }
+
   test("the values of a row are read up to this row only, and the file is closed then") {
     for {
       to <- targets("watched")
