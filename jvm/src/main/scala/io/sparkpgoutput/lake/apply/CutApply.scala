@@ -139,8 +139,8 @@ final class CutApply(
     try {
       val needed = memoryOf(table, cut)
       val isSmall = cut.changes <= SmallCut && needed <= math.min(SmallMemory, memory / 16)
-      val isFolded =
-        isSmall || needed <= memory && !wide.contains(table.target) && isDirect(table)
+      val isWide = wide.remove(table.target)
+      val isFolded = isSmall || needed <= memory && !isWide && isDirect(table)
       val one = new OneCut(session, table, formerNames, mark, expected, cut)
       val done =
         if (!isFolded) one.large(None)
@@ -152,7 +152,7 @@ final class CutApply(
             }
           catch { case found: NotDirect => one.large(Some(found.reason)) }
       if (isFolded && done.byMerge.isEmpty) lastQueried.remove(table.target)
-      else if (!wide.contains(table.target)) lastQueried.add(table.target)
+      else if (!isWide) lastQueried.add(table.target)
       done
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown) }
 
