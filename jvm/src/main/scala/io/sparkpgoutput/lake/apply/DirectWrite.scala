@@ -124,10 +124,10 @@ final class DirectWrite(
       key.map(columns.indexOf(_)).toIndexedSeq,
       Option.when(hasVersions)(columns.indexOf(batch.format.version.toLsn))
     )
+    private val unsentAt = unsent.map(columns.indexOf(_))
     private val readColumns =
-      ((if (hasVersions) schema.indices else unsent).map(
-        columns.indexOf(_)
-      ) ++ others).distinct.sorted
+      ((if (hasVersions) schema.indices.map(columns.indexOf(_)) else unsentAt) ++ others)
+        .distinct.sorted
 
     /** The place among them of each column of the table; -1 if it is not read. */
     private val readAt = columns.indices.map(readColumns.indexOf(_)).toArray
@@ -177,12 +177,10 @@ final class DirectWrite(
       // The images of rows are made while they are written, so that not all of them are in memory. What only a MERGE
       // can write must be known before that: too many values of the target, or a value that is found nowhere.
       if (readColumns.nonEmpty) old: Unit
-      written.foreach { case (row, place) =>
+      if (unsentAt.nonEmpty) written.foreach { case (row, place) =>
         if (place == null || hasMoved(row)) {
           val before = oldOf(place)
-          columns.indices.foreach { at =>
-            if (columns(at) >= 0 && isUnsent(row, columns(at))) value(row, place, before, at)
-          }
+          unsentAt.foreach(at => if (isUnsent(row, columns(at))) value(row, place, before, at))
         }
       }
       val images = new IndexedSeq[InternalRow] {
@@ -215,7 +213,7 @@ final class DirectWrite(
 
     /** Whether only the target can have a value, under the same key. */
     private def isLacking(row: InternalRow, ordinal: Int) =
-      isUnsent(row, ordinal) && position(row, bornAt).isEmpty
+      isUnsent(row, ordinal) && !hasMoved(row)
 
     /** The bytes of all values of the target that this plan has read. */
     private var oldBytes = 0L
@@ -253,7 +251,7 @@ final class DirectWrite(
 
     /** The old keys of moved rows of which only the target has values, as numbers of the lookup. */
     private lazy val roots: Set[Int] = left.values.iterator
-      .filter(row => position(row, bornAt).isEmpty && unsent.exists(isUnsent(row, _)))
+      .filter(row => unsent.exists(isLacking(row, _)))
       .map(lookup.number(_, key.toIndexedSeq)).toSet
 
     /** The row of the target at a place, if values of it are copied; else null. */
