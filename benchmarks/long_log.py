@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ def _session(folder: Path) -> SparkSession:
     return session
 
 
-def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int) -> Path:
+def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int, removed: int) -> Path:
     """Make a table of Delta with a long log.
 
     Parameters
@@ -56,6 +57,9 @@ def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int) -> Pa
         The number of commits. There is a checkpoint at the last multiple of 100.
     kept : int
         How many of the commits have a file yet.
+    removed : int
+        How many removed files the checkpoint names. A table keeps these names for some time, by
+        default for as long as it keeps the files.
 
     Returns
     -------
@@ -70,18 +74,30 @@ def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int) -> Pa
     columns = "(id INT, v STRING)"
     spark.sql(f"CREATE TABLE delta.`{table}` {columns} USING delta TBLPROPERTIES ({properties})")
     spark.sql(f"INSERT INTO delta.`{table}` SELECT /*+ REPARTITION(1) */ 1, 'a'")
+    now = int(time.time() * 1000)
+    names = [
+        {"path": f"part-{uuid.uuid4()}.parquet", "deletionTimestamp": now, "dataChange": True}
+        for _ in range(removed)
+    ]
+    (table / "_delta_log" / f"{2:020}.json").write_text(
+        "\n".join(json.dumps({"remove": name}) for name in names)
+    )
+    assert spark._jvm is not None
+    logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    logs.clearCache()
+    logs.forTable(spark._jsparkSession, str(table)).checkpoint()
     spark.sql(
         f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES "
         f"('delta.checkpointInterval' = '{_CHECKPOINT_INTERVAL}')"
     )
     log = table / "_delta_log"
-    # The checkpoint has the version 1. The properties of the version 2 come with the first copy.
-    actions = [json.loads(line) for line in (log / f"{2:020}.json").read_text().splitlines()]
+    # The checkpoint has the version 2. The properties of the version 3 come with the first copy.
+    actions = [json.loads(line) for line in (log / f"{3:020}.json").read_text().splitlines()]
     metadata = next(action for action in actions if "metaData" in action)
     added = [json.loads(line) for line in (log / f"{1:020}.json").read_text().splitlines()]
     add = next(action for action in added if "add" in action)
     info = next(action for action in added if "commitInfo" in action)
-    checkpoint = log / f"{1:020}.checkpoint.parquet"
+    checkpoint = log / f"{2:020}.checkpoint.parquet"
     last = json.loads((log / "_last_checkpoint").read_text())
     at = commits - commits % _CHECKPOINT_INTERVAL
     shutil.copy(checkpoint, folder / "checkpoint")
@@ -91,7 +107,6 @@ def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int) -> Pa
     (log / "_last_checkpoint").write_text(json.dumps({"version": at, "size": last["size"]}))
     data = table / add["add"]["path"]
     previous = add["add"]["path"]
-    now = int(time.time() * 1000)
     for version in range(commits - kept + 1, commits + 1):
         info["commitInfo"]["timestamp"] = now - 1000 * (commits - version)
         actions = [info, {"txn": {"appId": "job", "version": version, "lastUpdated": now}}]
@@ -183,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=600_000)
     parser.add_argument("--kept", type=int, nargs="*", default=[100, 20_000])
+    parser.add_argument("--removed", type=int, default=20_000)
     parser.add_argument("--snapshots", type=int, nargs="*", default=[100, 2_000, 20_000])
     parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "KIND"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -194,7 +210,8 @@ def main() -> None:
     for kind, number in cases:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            make = [sys.executable, "-c", _MAKE, name, kind, str(options.commits), str(number)]
+            sizes = (options.commits, number, options.removed)
+            make = [sys.executable, "-c", _MAKE, name, kind, *map(str, sizes)]
             subprocess.run(make, cwd=REPOSITORY, check=True)
             child = [sys.executable, "-m", "benchmarks.long_log", "--measure", name, kind]
             done = subprocess.run(child, cwd=REPOSITORY, check=True, capture_output=True, text=True)
@@ -206,9 +223,10 @@ def main() -> None:
 # In a process of its own, so that the measured one knows nothing of the table.
 _MAKE = """
 import sys; from pathlib import Path; from benchmarks import long_log
-folder, kind, commits, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+folder, kind = Path(sys.argv[1]), sys.argv[2]
+commits, number, removed = map(int, sys.argv[3:])
 spark = long_log._session(folder)
-if kind == "delta": long_log.make_delta(spark, folder, commits, number)
+if kind == "delta": long_log.make_delta(spark, folder, commits, number, removed)
 else: long_log.make_iceberg(spark, folder, number)
 """
 

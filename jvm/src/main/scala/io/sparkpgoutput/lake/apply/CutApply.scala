@@ -26,8 +26,8 @@ import io.sparkpgoutput.lake.route.{
   ChangePacker,
   ChangeView,
   CutRouter,
-  RoutedTable,
-  TableStatistics
+  CutSummary,
+  RoutedTable
 }
 import io.sparkpgoutput.lake.target.{
   DeltaPartitionText,
@@ -183,7 +183,7 @@ final class CutApply(
       val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
       lazy val own = sessionOf(session, isSmall = true)
       run(own, new ChangePacker(ChunkBytes, chunks += _)) { (batch, look) =>
-        val truncates = batch.statistics.truncated.nonEmpty
+        val truncates = batch.summary.truncated.nonEmpty
         if (truncates && !canMerge) throw new NotDirect("the changes truncate the table")
         val rows = batch.rows(ChangeChunk.grouped(chunks.toIndexedSeq))
         chunks.clear() // A large cut needs the memory for its commit.
@@ -223,7 +223,7 @@ final class CutApply(
       val router = new CutRouter(RoutedTable.of(table, expected, formerNames), packer.add)
       cut.foreach(router.take)
       packer.flush()
-      router.statistics.fold(CutResult.nothing) { statistics =>
+      router.summary.fold(CutResult.nothing) { summary =>
         val look = target.look(table.target)
         // The columns that only the target has: those of users, and those that the server has dropped.
         val ours = table.targetSchema.fieldNames.map(_.toLowerCase(Locale.ROOT)).toSet
@@ -234,7 +234,7 @@ final class CutApply(
         val format = FoldFormat.of(
           table,
           formerNames,
-          statistics,
+          summary,
           options,
           !repairs,
           kept.map(field => StructField(field.name, field.dataType)),
@@ -242,7 +242,7 @@ final class CutApply(
           splitsReplaced =
             !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
         )
-        val batch = new TableBatch(own, target, table, statistics, format, repairs)
+        val batch = new TableBatch(own, target, table, summary, format, repairs)
         try commit(batch, look)
         finally batch.close()
       }
@@ -261,9 +261,9 @@ final class CutApply(
     }
 
     private def result(batch: TableBatch, repaired: Long, byMerge: Option[String]) = CutResult(
-      batch.statistics.changes,
+      batch.summary.changes,
       repaired,
-      batch.statistics.lastCommit,
+      batch.summary.lastCommit,
       byMerge
     )
   }
@@ -362,7 +362,7 @@ final class TableBatch(
     own: => SparkSession,
     target: Target,
     val table: MirroredTable,
-    val statistics: TableStatistics,
+    val summary: CutSummary,
     val format: FoldFormat,
     val repairs: Boolean
 ) {
@@ -394,13 +394,13 @@ final class TableBatch(
     else {
       val rows = folded.selectExpr(named: _*)
       val write =
-        if (statistics.truncated.isEmpty) TargetWrite.Append(rows) else TargetWrite.Overwrite(rows)
+        if (summary.truncated.isEmpty) TargetWrite.Append(rows) else TargetWrite.Overwrite(rows)
       PlannedWrite(write, repaired = 0)
     }
 
   /** The rows of the target before the cut. None if a TRUNCATE of the cut removes them. */
   lazy val base: Option[DataFrame] =
-    Option.when(format.keepsRows || statistics.truncated.isEmpty)(
+    Option.when(format.keepsRows || summary.truncated.isEmpty)(
       target.read(session, table.target)
     )
 

@@ -20,14 +20,14 @@ final class KeyedWrite(batch: TableBatch) {
 
   def plan(folded: DataFrame): PlannedWrite = {
     batch.base.foreach(rows => batch.checkColumns(rows.schema))
-    val hasMoves = toasted.nonEmpty && (batch.statistics.moved > 0 || batch.format.hasVersions)
+    val hasMoves = toasted.nonEmpty && (batch.summary.moved > 0 || batch.format.hasVersions)
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
       // No row needs a Left row. There can be some, if an update did not send a column that was dropped since.
       else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
     def clauses =
       if (batch.format.hasVersions) versioning else if (batch.format.marks) marking else mirroring
-    if (batch.statistics.truncated.isEmpty) {
+    if (batch.summary.truncated.isEmpty) {
       val narrowed = BatchKeys.condition(batch, folded)
       PlannedWrite(TargetWrite.Merge(rows, condition, clauses, narrowed), repaired(rows))
     } else if (batch.format.keepsRows) {
@@ -122,7 +122,7 @@ final class KeyedWrite(batch: TableBatch) {
   /** The clause by which the first TRUNCATE ends the rows that no other change of the cut concerns. */
   private def truncating: String = {
     import batch.format.{deletedAt, deletedLsn, hasVersions, version}
-    val first = batch.statistics.truncations.head
+    val first = batch.summary.truncations.head
     val (lsn, time) =
       if (hasVersions) (version.toLsn, version.toTime) else (deletedLsn, deletedAt)
     val isCurrent = if (hasVersions) s", t.${name(version.isCurrent)} = false" else ""
@@ -224,13 +224,13 @@ object BatchKeys {
    */
   def condition(batch: TableBatch, folded: DataFrame): Option[Column] =
     for {
-      base <- batch.base if batch.statistics.changes <= MostChanges
+      base <- batch.base if batch.summary.changes <= MostChanges
       key = batch.format.key
       names = key.map(ordinal => TablePlace.quoted(batch.columnName(ordinal)))
       types = base.select(names.map(col): _*).schema.map(_.dataType)
       found <- KeyFilter.of(
         folded,
-        batch.statistics.changes,
+        batch.summary.changes,
         key.map(FoldedColumns.column),
         names.map(name => col(s"t.$name")).zip(types),
         RowsOfRdd.bytes(base) >= Large
@@ -255,7 +255,8 @@ final class MovedRows(batch: TableBatch) {
 
   /** Returns the rows with the values that their updates did not send, and without positions. */
   def resolve(rows: DataFrame): DataFrame = {
-    val kept = cut(rows)
+    // A plan that is joined to itself doubles in size.
+    val kept = batch.checkpoint(rows)
     val left = inTarget(followed(kept.where(col(Op) === RowOp.Left).select(leftColumns: _*)))
     val known = renamed(left)
     val joined = kept.where(col(Op) =!= RowOp.Left).join(known, cameFrom, "left")
@@ -288,7 +289,7 @@ final class MovedRows(batch: TableBatch) {
 
   /** Follows each chain of key changes back to a row that has all values, or to the row in the target. */
   private def followed(start: DataFrame): DataFrame = {
-    var rows = cut(start)
+    var rows = batch.checkpoint(start)
     while (!rows.where(cameHere).isEmpty) {
       val joined = rows.join(renamed(rows), cameFrom, "left")
       val values = toasted.flatMap { ordinal =>
@@ -303,7 +304,7 @@ final class MovedRows(batch: TableBatch) {
         when(cameHere, col(before(name))).otherwise(col(name)).as(name)
       }
       val born = Born.map(name => col(before(name)).as(name))
-      rows = cut(joined.select(Left.map(col) ++ born ++ values ++ roots: _*))
+      rows = batch.checkpoint(joined.select(Left.map(col) ++ born ++ values ++ roots: _*))
     }
     rows
   }
@@ -341,9 +342,6 @@ final class MovedRows(batch: TableBatch) {
     }
     joined.select(Left.map(col) ++ values: _*)
   }
-
-  /** A plan that is joined to itself doubles in size, so the rows are cut off from their plan. */
-  private def cut(rows: DataFrame): DataFrame = batch.checkpoint(rows)
 }
 
 /**
@@ -365,13 +363,13 @@ final class CountedWrite(batch: TableBatch) {
       batch.session.conf.set("spark.sql.codegen.wholeStage", "false")
     val net = batch.checkpoint(counts(folded))
     val came = copies(net.where(s"$Count > 0"))
-    if (batch.statistics.truncated.isDefined) {
+    if (batch.summary.truncated.isDefined) {
       val rows = if (batch.repairs) came else copies(net.where(s"if($Count > 0, true, $raise)"))
       PlannedWrite(
         TargetWrite.Overwrite(rows.selectExpr(batch.named: _*)),
         if (batch.repairs) total(net.selectExpr(s"greatest(-$Count, 0)")) else 0
       )
-    } else if (batch.statistics.deletes + batch.statistics.updates == 0) {
+    } else if (batch.summary.deletes + batch.summary.updates == 0) {
       PlannedWrite(TargetWrite.Append(came.selectExpr(batch.named: _*)), 0)
     } else merge(net, came)
   }

@@ -55,7 +55,7 @@ final class TableCopy private (
   val table: MirroredTable = mirrored.copy(source = snapshot.source)
 
   /** The description of the jobs that read the rows, for Spark's UI. */
-  val description: String = s"first copy of ${table.source.name}"
+  val description: String = s"copy of ${table.source.name}"
 
   /** Returns the progress of the tasks that read the rows. */
   def progress: CopyProgress = watch.fold(nothing)(_.progress)

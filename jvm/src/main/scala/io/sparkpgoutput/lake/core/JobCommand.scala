@@ -57,7 +57,7 @@ object JobCommand {
  * @param maxHeldWal
  *   how far the oldest change of a failed table may be behind what the job has read, in bytes of WAL of all tables
  * @param stopsAtError whether the first failed table ends the job
- * @param copiesChanged whether a table is copied if its changes do not show what happened to it
+ * @param copiesByItself whether a table is copied if its changes do not show what happened to it
  * @param excludes whether the options exclude a table. That is the same for the whole life of a process.
  */
 final case class JobSettings(
@@ -66,7 +66,7 @@ final case class JobSettings(
     intervalMillis: Long = 0,
     maxHeldWal: Long = 10L << 30,
     stopsAtError: Boolean = false,
-    copiesChanged: Boolean = true,
+    copiesByItself: Boolean = true,
     excludes: TableName => Boolean = _ => false
 )
 
@@ -116,7 +116,7 @@ final case class CatalogEntry(
 final case class TableFailure(kind: TableFailure.Kind, text: String) {
 
   /** Whether the cause can pass without the user, and without a copy. */
-  def passes: Boolean = kind == TableFailure.Waits || kind == TableFailure.Passing
+  def passes: Boolean = kind == TableFailure.Waits || kind == TableFailure.Retried
 }
 
 object TableFailure {
@@ -126,13 +126,13 @@ object TableFailure {
   case object Waits extends Kind
 
   /** It can pass without the user: the job tries again. */
-  case object Passing extends Kind
+  case object Retried extends Kind
 
   /** Only the user can correct it. */
   case object Lasting extends Kind
 
   /** The changes do not show what happened to the table. A copy corrects it. */
-  case object Changed extends Kind
+  case object NeedsCopy extends Kind
 }
 
 /** What `status` shows of a table, in addition to its state. */

@@ -11,48 +11,54 @@ import io.sparkpgoutput.protocol.Lsn
  * Decides what a job does next. This head argues why the job loses no change: '''queues and the confirmed LSN'''.
  *
  * {{{
- *   server                    driver                                                   lake
+ *   server                    driver                                                  target
  *   slot ──► walsender ──► SlotReader ──► TableQueue of orders ────► TableApplier ──► commit with a mark
  *                                   └───► TableQueue of customers ─► TableApplier ──► commit with a mark
  *   confirmed LSN ◄────── durable JobState ◄────── the least position of all tables that have a queue
  * }}}
  *
- * The ''read LSN'' is the end of what the reader has put into queues: each transaction with a lower commit
- * LSN is whole in the queues of its tables. The ''position'' of a table is the commit LSN of the oldest
+ * The ''read LSN'' is the LSN up to which the slot is read. The reader has put all changes of transactions with lower
+ * commit LSNs into the queues of their tables. The ''position'' of a table is the commit LSN of the oldest
  * change in its queue, or the read LSN if the queue is empty. While a table is copied, its position is the LSN
- * at which its queue begins. The ''mark'' of a table is in the table of the
- * target itself: the table has all transactions with a lower commit LSN (see
- * [[io.sparkpgoutput.lake.target.Target]]).
+ * at which its queue begins. The ''mark'' of a table is in the table of the target itself: the table has all
+ * transactions with a lower commit LSN (see [[io.sparkpgoutput.lake.target.Target]]). A table is ''live'' if the job
+ * applies its changes.
  *
  * '''When an LSN is confirmed.''' Each time the job writes its state, it computes the least position of all
  * tables that have a queue, or takes the read LSN if none has one. This LSN is a part of the state
  * ([[JobState.confirmed]]). The job writes the state at once if a step waits for it, such as a change of a table's
- * status. Otherwise, it writes a state that has changed after ten seconds, and at its end. When the state is durable,
- * the reader confirms the LSN to the server, which may then remove the WAL below it.
+ * status. Otherwise, it writes a changed state ten seconds after the last write. It also writes the state at its end.
+ * When the state is durable, and the session has received everything below the LSN, the reader confirms the LSN to the
+ * server, which may then remove the WAL below it. [[JobMemory]] has this part of the core.
  *
- * '''Why no change is lost, and none is applied twice.''' A change that is read and not committed is in a
- * queue, so it is not below the confirmed LSN. A crash loses the queues. The next process begins at the LSN
- * of the state. The server still has the WAL from there on, and sends all these changes again. A change that
- * is below the mark of its table is in the table already, and is left out.
+ * '''Why no change is lost, and none is applied twice.''' If a table needs no copy, each of its changes that is read
+ * and not committed is in its queue. So the change is not below the confirmed LSN. A crash loses the queues. The next
+ * process begins at the LSN of the state. The server still has the WAL from there on, and sends all these changes
+ * again. A change that is below the mark of its table is in the table already, and is left out. If a process ends
+ * between a commit and the state that follows it, the mark of the table is greater than the state says. The next start
+ * reads the mark, and goes on from there ([[JobStart]]).
  *
- * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position. So the
+ * '''What a failed table holds back.''' A failed table that needs no copy keeps its queue and its position. So the
  * server keeps the WAL from there on, and the table continues without a copy when the cause of its error is gone.
  * Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk for queues is full, the
- * state says that the table needs a copy. When that is durable, the queue is dropped. `maxHeldWal` also limits a live
- * table that waits while others are committed, for example for its folder in the store. If all tables wait, for
- * example for a store that is away, they hold back WAL without a limit. A table whose copy has failed loses its queue
- * at once, unless it is live again: since the copy began, the state says that it needs one. A table without a queue
- * holds back nothing, and must be copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
+ * state says that the table needs a copy. When that is durable, the queue is dropped. The same limit applies to a live
+ * table that waits while the job commits other tables. For example, the store refuses access to the folder of this
+ * table. If all tables wait, for example for a store that is away, they hold back WAL without a limit.
  *
- * '''What a full disk stops.''' Reading pauses for all tables until there is room. The job drops the largest
- * queue of the tables that have failed, or that wait while others are committed. If there is none, it drops the
- * largest queue of the tables that are copied. If no queue has a whole transaction, so that no commit can make room, it
- * drops that of a live table. A disk that cannot be written is full after five seconds.
+ * If a copy fails, the table loses its queue at once, because the state has said since the beginning of the copy that
+ * the table needs one. The exception is a requested copy of a live table that fails for a reason that passes: the table
+ * is live again, and keeps its queue. A table without a queue holds back nothing. Unless it is dropped or excluded, the
+ * job copies it: see [[io.sparkpgoutput.lake.job.TableCopier]].
  *
- * '''Why a cut is right.''' A cut is the first part of a queue, and ends at or below the read LSN, so it has
- * whole transactions. The cuts of a table are committed one after the other, and each commit compares the
- * mark with the one that the last commit has left. [[io.sparkpgoutput.lake.fold.ChangeFold]] describes how a
- * cut combines its changes.
+ * '''What a full disk stops.''' No copy begins, and reading pauses for all tables until there is room. The job drops
+ * the largest queue of the first of these groups that has one: tables that have failed, or that wait while others are
+ * committed; tables that are copied; and, if no queue has a whole transaction, so that no commit can make room, live
+ * tables. If the disk cannot be written, reading pauses too, and the job drops a queue only after five seconds.
+ *
+ * '''Why a cut is right.''' A cut is the first part of a queue: whole transactions that one commit writes. It ends at
+ * or below the read LSN. The cuts of a table are committed one after the other, and each commit succeeds only if the
+ * table has the mark of the commit before it. [[io.sparkpgoutput.lake.fold.ChangeFold]] describes how a cut combines
+ * its changes.
  *
  * The core has no threads, and does no input or output, so a test can run ten thousand histories of a job in seconds.
  * The methods report what happened, and take the current time in milliseconds. The caller synchronizes all calls, runs
@@ -253,7 +259,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     val wasCopying = table.needsCopy
     val text = failure.text
     def reason =
-      if (failure.kind == TableFailure.Changed)
+      if (failure.kind == TableFailure.NeedsCopy)
         s"$text Run spark-pgoutput resync --table '${table.name.unambiguous}' with the --checkpoint of the job."
       else text
     failure.kind match {
@@ -264,14 +270,14 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         work.triedWith = None
         // Its queue is dropped below. So it needs another copy, even if this one was committed in spite of the error.
         if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
-      case TableFailure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
+      case TableFailure.NeedsCopy if settings.copiesByItself && work.mayCopyAgain(text) =>
         work.newSince = now
         change(oid)(_.copy(status = Copying(text)))
         work.notBefore = now
       case kind =>
-        val isLasting = kind != TableFailure.Passing
+        val isLasting = kind != TableFailure.Retried
         if (!isLasting) work.retries(text, now) else work.waiting = None
-        val needsCopy = wasCopying || (kind == TableFailure.Changed && settings.copiesChanged)
+        val needsCopy = wasCopying || (kind == TableFailure.NeedsCopy && settings.copiesByItself)
         change(oid)(_.copy(status = work.failed(reason, now, needsCopy, isLasting)))
         endIfAsked(oid, reason)
         write(): Unit
@@ -424,8 +430,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       val work = works(oid)
       if (table.isLeft) None
       else {
-        val isCopying = table.isCopied && work.phase != Phase.Idle
-        if (!isCopying) {
+        val hasBegun = table.isCopying && work.phase != Phase.Idle
+        if (!hasBegun) {
           work.waiting = None
           work.snapshotFailure = None
           work.notBefore = now
@@ -515,7 +521,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         case _                           => false
       }) && !blocked(table.oid)
     }.toSeq.sortBy(_.oid)
-    due.take(settings.copiers - works.values.count(_.isCopied)).foreach { table =>
+    due.take(settings.copiers - works.values.count(_.holdsCopier)).foreach { table =>
       val work = works(table.oid)
       work.triedWith = work.fingerprint
       if (table.needsCopy) {
@@ -557,8 +563,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   }
 
   /**
-   * Drops tables that are not published any more. The changes up to the end of the WAL at the look are applied first, if
-   * this is possible and the table is not excluded.
+   * Drops tables that are not published any more. The changes up to the end of the WAL at the look are applied first,
+   * if this is possible and the table is not excluded.
    */
   private def drops(): Unit = works.foreach { case (oid, work) =>
     for (upTo <- work.leaving if work.phase == Phase.Idle) {

@@ -465,7 +465,8 @@ final private class TableWork {
 
   def isDue(now: Long): Boolean = now >= notBefore
 
-  def isCopied: Boolean = snapshot.nonEmpty || (phase match {
+  /** Whether it has one of the places for copies. */
+  def holdsCopier: Boolean = snapshot.nonEmpty || (phase match {
     case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.Noting(_) |
         Phase.Committing => true
     case _ => false

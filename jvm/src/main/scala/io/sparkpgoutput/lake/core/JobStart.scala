@@ -178,7 +178,7 @@ object JobStart {
 
   /** The server must have all that the job has read from it. */
   private def checkServer(found: FoundJob, kept: JobState, tables: Iterable[TableState]): Unit = {
-    val has = kept.copy(tables = tables.map(table => table.oid -> table).toMap).has
+    val has = kept.copy(tables = tables.map(table => table.oid -> table).toMap).walEnd
     found.checkTimeline(kept.timeline, has)
     // A standby that has started again can still replay what it had replayed before.
     if (!found.isInRecovery) SlotChecks.walEnd(kept.slot, has, found.flush)

@@ -47,7 +47,7 @@ final case class JobState(
    * The LSN up to which the server must have everything that the job has read: the confirmed LSN, or the newest mark
    * of a table if that is higher. A table that needs a copy counts only if its copy is being committed.
    */
-  def has: Long = tables.values.flatMap { table =>
+  def walEnd: Long = tables.values.flatMap { table =>
     table.status match {
       case Copying(_, lsn)                      => lsn
       case _ if table.isLeft || table.needsCopy => None
@@ -141,7 +141,7 @@ final case class TableState(
   def isFailed: Boolean = status.isInstanceOf[TableStatus.Failed]
 
   /** Whether a copy of it is under way. */
-  def isCopied: Boolean = status.isInstanceOf[TableStatus.Copying]
+  def isCopying: Boolean = status.isInstanceOf[TableStatus.Copying]
 
   /** Whether it is copied, and its snapshot is not made yet. */
   def awaitsSnapshot: Boolean = status match {

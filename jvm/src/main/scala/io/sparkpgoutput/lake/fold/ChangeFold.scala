@@ -10,24 +10,30 @@ import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, RowEffect, Truncation}
 
 /**
- * '''The fold''' makes one row of all changes of a key in a cut, so that one commit can write the net effect of
- * the cut. There is a fold for each way in which rows are identified: [[KeyedFold]] if the server sends the old
- * key, [[FullFold]] if it sends the old row too, [[RowCountFold]] if all columns are the key, and
- * [[InsertFold]] if rows are only inserted. [[VersionFold]] makes versions of the rows, and [[HistoryRows]] keeps all
- * changes.
+ * '''The fold''' gives the net effect of all changes of a key in a cut (whole transactions that one commit writes).
+ * This is one row in most cases. A key gives no row if nothing is left to do. It gives two rows if a row is replaced,
+ * and one more if the row leaves the key. There is a fold for each way in which rows are identified: [[KeyedFold]] if
+ * the server sends the old key, [[FullFold]] if it sends the old row too, [[RowCountFold]] if all columns are the key,
+ * and [[InsertFold]] if rows are only inserted. [[VersionFold]] makes versions of the rows, and [[HistoryRows]] keeps
+ * all changes.
  *
  * {{{
- *   messages ──► TableRouter ──────────────► grouped by key, ─► fold ──────────────────► KeyedWrite
- *   of a cut     key, effect on its row      in order of LSN    I, U, D or R, values,    MERGE with the
- *                                            and ordinal        flags of unsent values   mark of the cut
+ *   messages ──► TableRouter ──────────────► grouped by key, ─► fold ──────────────────► DirectWrite or KeyedWrite
+ *   of a cut     key, effect on its row      in order of LSN    operation (RowOp),       one commit with the
+ *                                            and ordinal        values, flags            mark of the cut
  * }}}
  *
- * '''Why one row for a key is enough.''' A cut has whole transactions in the order of their commits, so the changes
- * of a key, in the order of LSN and ordinal, are what happened to the row. The first change says whether the
- * row was there before the cut, and the last one whether it is there after it. So the outcome is one of:
- * inserted, updated, deleted, replaced by another row with the key, or nothing. Rows with different keys do not
- * depend on each other, so they can be folded in any order and on any executor. If changes contradict each
- * other, for example two inserts without a delete, the table has an error (drift) and nothing is written.
+ * The ordinal of a change is its place in its transaction. The LSN and the ordinal are the position of the change. The
+ * flag of a column says that no message has its value.
+ *
+ * '''Why the net effect is enough.''' A cut has whole transactions in the order of their commits, so the changes of a
+ * key, in the order of LSN and ordinal, are what happened to the row. The first change says whether the row was there
+ * before the cut, and the last one whether it is there after it. So the outcome is one of: inserted, updated, deleted,
+ * replaced by another row with the key, or nothing. A row that is deleted and inserted again is an update, unless the
+ * target has columns that the server does not have ([[FoldFormat.splitsReplaced]]). Rows with different keys do not
+ * depend on each other, so they can be folded in any order and on any executor. If changes contradict each other, for
+ * example two inserts without a delete, the target has other rows than the changes expect (''drift''). The table then
+ * has an error, and nothing is written. With `onDrift` = `repair`, the last change counts.
  *
  * '''An UPDATE that changes the key''' is two changes: the row with the old key is removed
  * ([[RowEffect.MovedOut]]), and the row with the new key is added ([[RowEffect.MovedIn]]).
@@ -37,19 +43,23 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * the row under this key. With REPLICA IDENTITY FULL, the old row has it. If no message has one, the fold sets
  * the flag of the column, and the write keeps the value that the target has under the same key.
  *
- * If an UPDATE changes the key and does not send a value, the messages of the old key can have it, or the target
- * has it under the old key. So the fold gives one more row under the old key, [[RowOp.Left]]: the row just before the
- * UPDATE, with the position of the UPDATE. The row under the new key has the same position in [[FoldedColumns.Born]].
- * A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]]) looks the value up by these positions, and other
- * writes join the rows ([[io.sparkpgoutput.lake.apply.MovedRows]]). Both follow several changes of the key in one
- * cut back to the first key, under which the target has the value. If the target lacks this row, the table has
- * an error, also if `onDrift` is `repair`.
+ * If an UPDATE changes the key and does not send a value, the messages of the old key can have it, or the target has it
+ * under the old key. So the fold gives one more row under the old key, [[RowOp.Left]]. This row has the values from
+ * just before the UPDATE. Its columns [[FoldedColumns.Left]] and the columns [[FoldedColumns.Born]] of the row under
+ * the new key both have the position of the UPDATE. A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]]) looks
+ * the value up by these positions, and other writes join the rows ([[io.sparkpgoutput.lake.apply.MovedRows]]). Both
+ * follow several changes of the key in one cut back to the first key, under which the target has the value. If the
+ * target lacks this row, the table has an error, also if `onDrift` is `repair`. If an UPDATE moves a row into the row
+ * filter of the publication, the server sends it as an INSERT that lacks the value, and the table is copied. In a
+ * history, the value is NULL, and the column `_missing` names it.
  *
  * '''If deleted rows are marked''' ([[FoldFormat.marks]]), a deleted row stays in the target, with its last values, and
- * with the LSN and the time of the commit. So the outcome is a row that exists at the server, or a marked row. The
- * operation says what the target has before: I if it has no row or a marked one, U if it has a row that is not marked,
- * and R if all changes of the key come after a TRUNCATE of the cut, which marks what the target has. A TRUNCATE is a
- * deletion of each row.
+ * with the LSN and the time of the commit. So the outcome is a row that exists at the server, or a marked row. A
+ * TRUNCATE is a deletion of each row. The operation ([[RowOp]]) says what the target has before:
+ *
+ *  - I: no row, or a marked one.
+ *  - U: a row that is not marked.
+ *  - R: all changes of the key come after a TRUNCATE of the cut, which marks what the target has.
  *
  * A transaction marks only rows that existed before it. So a row that is inserted and deleted in one transaction leaves
  * nothing, and a row that is inserted in one transaction and deleted in a later one leaves a marked row. This does not

@@ -15,7 +15,7 @@ import io.sparkpgoutput.lake.catalog.{
   TableError,
   TableMode
 }
-import io.sparkpgoutput.lake.route.{CutDefinition, TableStatistics, Truncation}
+import io.sparkpgoutput.lake.route.{CutDefinition, CutSummary, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -142,7 +142,7 @@ object FoldFormat {
   def of(
       table: MirroredTable,
       names: Map[String, String],
-      statistics: TableStatistics,
+      summary: CutSummary,
       options: ConversionOptions,
       isStrict: Boolean,
       dropped: Seq[StructField] = Nil,
@@ -150,7 +150,7 @@ object FoldFormat {
   ): FoldFormat = {
     val sent = StructType(table.schema ++ dropped)
     val decoder = new RelationDecoder(TextEncoding.Utf8)
-    val definitions = statistics.definitions.map { definition =>
+    val definitions = summary.definitions.map { definition =>
       val relation = definition.relation
       val domains =
         definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
@@ -168,18 +168,18 @@ object FoldFormat {
       val types = table.types.withDomains(domains)
       FoldDefinition(relation, types, ordinals)
     }
-    definitions.zip(statistics.definitions).foreach { case (bound, definition) =>
+    definitions.zip(summary.definitions).foreach { case (bound, definition) =>
       if (definition.changes > 0) checkTypes(bound, sent, options)
     }
     val key = table.source.key.map(sent.fieldIndex)
     val toasted =
-      if (table.isHistory) Nil else unsent(table, definitions.zip(statistics.definitions))
+      if (table.isHistory) Nil else unsent(table, definitions.zip(summary.definitions))
     // The message of a deletion has only the key, so the row keeps its values in the target, and so does a version
     // that ends.
-    val goes = table.marks && statistics.deletes + statistics.keyChanges > 0
+    val goes = table.marks && summary.deletes + summary.keyChanges > 0
     val others = sent.indices.diff(key)
     FoldFormat(
-      statistics.name,
+      summary.name,
       if (table.isHistory) sent else StructType(sent ++ table.mode.columns),
       key,
       table.source.identity == ReplicaIdentity.Full,
@@ -188,7 +188,7 @@ object FoldFormat {
       else if (goes) others
       else toasted,
       toasted,
-      statistics.truncations,
+      summary.truncations,
       options,
       isStrict,
       table.mode,

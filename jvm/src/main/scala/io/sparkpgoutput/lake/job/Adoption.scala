@@ -68,9 +68,9 @@ object Adoption {
       )
       val begin = slot.confirmedFlush.get
       // The new WAL is above the old one, so each change that comes is above the mark of its table.
-      if (Lsn.isBelow(begin, state.has))
+      if (Lsn.isBelow(begin, state.walEnd))
         throw refused(
-          s"The slot begins at ${Lsn.format(begin)}, below ${Lsn.format(state.has)}, so the server is not an " +
+          s"The slot begins at ${Lsn.format(begin)}, below ${Lsn.format(state.walEnd)}, so the server is not an " +
             "upgrade of the job's."
         )
       val now = same.copy(

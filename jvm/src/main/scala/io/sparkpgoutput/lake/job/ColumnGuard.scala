@@ -57,13 +57,13 @@ final private[job] class ColumnGuard(
     val names = (name +: (catalog.nameOf(oid) ++ kept.map(_.name)).toSeq).distinct
     names.flatMap(hiding.of).reduceOption(_ ++ _).map { hidden =>
       val areThere = hidden.names.forall(columns.contains)
-      if (areThere && kept.filter(isCopied).map(_.table.source).forall(areSame(_, xid)))
+      if (areThere && kept.filter(hasCopy).map(_.table.source).forall(areSame(_, xid)))
         HiddenCells.of(columns, hidden, hiding.salt)
       else HiddenCells.all(columns)
     }
   }
 
-  private def isCopied(table: TableState) =
+  private def hasCopy(table: TableState) =
     !table.awaitsSnapshot && !(table.isFailed && table.needsCopy)
 
   /**

@@ -92,10 +92,10 @@ final private[job] class JobParts(
     }
     // A copy is not made if the options forbid it, or if copies have not helped before.
     val shown = reason match {
-      case Some(text) if failure.kind == TableFailure.Changed =>
+      case Some(text) if failure.kind == TableFailure.NeedsCopy =>
         TableFailure(TableFailure.Lasting, text)
       // A table that is live tries again later to have the snapshot of its copy.
-      case None if failure.kind == TableFailure.Passing =>
+      case None if failure.kind == TableFailure.Retried =>
         TableFailure(TableFailure.Waits, failure.text)
       case _ => failure
     }
@@ -146,7 +146,7 @@ final private[job] class SharedCore(core: JobCore) {
   }
 
   /** Like [[apply]], for calls that change nothing that commands depend on. */
-  def look[T](body: JobCore => T): T = synchronized(body(core))
+  def withoutWaking[T](body: JobCore => T): T = synchronized(body(core))
 
   def wake(): Unit = synchronized {
     isChanged = true

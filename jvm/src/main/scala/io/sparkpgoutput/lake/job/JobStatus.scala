@@ -355,10 +355,10 @@ final class JobLog extends Logging {
     val reason = failure.text.replaceAll("\\S*\\d\\S*", "")
     if (problems.put(table, reason) != reason) {
       val what = failure.kind match {
-        case TableFailure.Waits   => s"The table $table waits, and the job tries again."
-        case TableFailure.Changed => s"The table $table is copied while the job goes on."
-        case TableFailure.Passing => s"The table $table has failed, and the job tries again."
-        case TableFailure.Lasting => s"The table $table has failed. Other tables go on."
+        case TableFailure.Waits     => s"The table $table waits, and the job tries again."
+        case TableFailure.NeedsCopy => s"The table $table is copied while the job goes on."
+        case TableFailure.Retried   => s"The table $table has failed, and the job tries again."
+        case TableFailure.Lasting   => s"The table $table has failed. Other tables go on."
       }
       warn(s"$what ${failure.text}")
       unknown.foreach(logError(s"The table $table has met an error of another library", _))

@@ -58,7 +58,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param icebergVersion the version of Iceberg's format that a new table has at least
  * @param repairs true takes a change that does not fit the table; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
- * @param copiesChanged
+ * @param copiesByItself
  *   true copies a table again that was altered in a way that changes do not show; false makes it an
  *   error of the table
  * @param retryFor how long a job with `once` tries passing errors again
@@ -108,7 +108,7 @@ final case class ReplicateOptions(
     icebergVersion: Int = 2,
     repairs: Boolean = false,
     skips: Boolean = true,
-    copiesChanged: Boolean = true,
+    copiesByItself: Boolean = true,
     retryFor: Duration = Duration.ofMinutes(10),
     maxBytesPerCommit: Long = 1L << 30,
     maxHeldWal: Long = 10L << 30,
@@ -471,7 +471,7 @@ object ReplicateOptions {
         "What happens to a table that the job can correct only by a copy, for example after an ALTER " +
           "TABLE that the messages do not describe. With copy, the job copies it. With error, it fails."
       )("copy" -> true, "error" -> false)((options, copies) =>
-        options.copy(copiesChanged = copies)
+        options.copy(copiesByItself = copies)
       ),
       duration(
         "retryFor",

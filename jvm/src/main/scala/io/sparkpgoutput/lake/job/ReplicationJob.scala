@@ -39,7 +39,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     intervalMillis = options.interval.toMillis,
     maxHeldWal = options.maxHeldWal,
     stopsAtError = !options.skips,
-    copiesChanged = options.copiesChanged,
+    copiesByItself = options.copiesByItself,
     excludes = options.excludes
   )
   private var parts: JobParts = _
@@ -158,7 +158,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         giveUp()
         if (target.isEmpty) target = onceTarget()
         target.foreach { lsn =>
-          if (requests.areDone && parts.core.look(_.isDone(lsn))) lastOfOnce()
+          if (requests.areDone && parts.core.withoutWaking(_.isDone(lsn))) lastOfOnce()
         }
       }
       if (parts.error.isEmpty) Thread.sleep(MillisToCoalesce)
@@ -180,7 +180,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     )
     checkRoom()
     if (parts.epoch > 0) {
-      val (commands, awaitsChanges) = parts.core.look { core =>
+      val (commands, awaitsChanges) = parts.core.withoutWaking { core =>
         // Room that a commit has made counts as soon as the core knows of the commit, or it would give up a queue.
         core.isFull = space.isStillFull
         (core.take(now), core.awaitsChanges)
@@ -224,7 +224,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   /** Stops waiting after the time of the option `retryFor`. */
   private def giveUp(): Unit = {
     val since = now - options.retryFor.toMillis
-    parts.core.look(_.giveUp(since, now))
+    parts.core.withoutWaking(_.giveUp(since, now))
     val waits = this.waits
     if (waits.isEmpty) waitsSince = Long.MaxValue
     else {
@@ -323,7 +323,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   }
 
   private def lookNow(): Unit = {
-    val read = parts.core.look(_.readUpTo)
+    val read = parts.core.withoutWaking(_.readUpTo)
     ready.catalog.timeline(parts.state, read).foreach { timeline =>
       // The reader can still read the old timeline. Its next session checks all of that, and notes the timeline.
       reader.renew()
@@ -377,7 +377,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   def statusNow: StatusNow = Option(parts) match {
     case None => StatusNow(ready.state, Map.empty, ready.state.confirmed, Nil)
     case Some(parts) =>
-      parts.core.look { core =>
+      parts.core.withoutWaking { core =>
         val oids = core.state.tables.keys
         StatusNow(
           core.state,
@@ -534,11 +534,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     }
 
     override def read(lsn: Long, changed: Iterable[Long]): Unit =
-      if (changed.nonEmpty) parts.core(_.read(lsn)) else parts.core.look(_.read(lsn))
+      if (changed.nonEmpty) parts.core(_.read(lsn)) else parts.core.withoutWaking(_.read(lsn))
 
     override def unknown(oid: Long): Unit = {
       val isSoon = now >= unknownAt
-      if ((isSoon || lookAt > unknownAt) && !parts.core.look(_.knows(oid))) {
+      if ((isSoon || lookAt > unknownAt) && !parts.core.withoutWaking(_.knows(oid))) {
         if (isSoon) {
           unknownAt = now + MillisAfterFailedLook
           look()

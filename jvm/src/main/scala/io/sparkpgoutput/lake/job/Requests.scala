@@ -133,7 +133,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     val asked = tables.map(name => name -> ask(name))
     val later = asked.collect { case (name, None) => name }
     val all = revisions ++ asked.flatMap(_._2).flatten
-    if (later.isEmpty && all.forall(number => core.look(_.isWritten(number)))) {
+    if (later.isEmpty && all.forall(number => core.withoutWaking(_.isWritten(number)))) {
       resyncs -= id
       done(id)
     } else resyncs(id) = (later, all)

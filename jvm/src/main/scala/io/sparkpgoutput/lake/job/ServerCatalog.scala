@@ -226,7 +226,7 @@ final class ServerCatalog(
             "kept" -> s"the server with the system identifier ${state.systemIdentifier}",
             "found" -> s"the server with the system identifier ${now.systemIdentifier}"
           )
-        val has = Lsn.max(state.has, read)
+        val has = Lsn.max(state.walEnd, read)
         SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
         // A standby that has started again can still replay what it had replayed before.
         if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))

@@ -271,7 +271,7 @@ final private[job] class TableApplier(job: JobParts) {
     }
     if (isRight && isGreater)
       core(_.applied(table.oid, found.flatten.reduce(Lsn.min), None, now))
-    else job.failed(table, TableFailure(TableFailure.Changed, TableFailures.text(error)), error)
+    else job.failed(table, TableFailure(TableFailure.NeedsCopy, TableFailures.text(error)), error)
   }
 
   private def now = JobClock.millis

@@ -26,7 +26,9 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
 
 /**
  * Copies tables while their changes go on. This head argues why there is no gap between '''the copy''' and the
- * changes. [[io.sparkpgoutput.lake.core.JobCore]] orders the steps, and this class runs steps 4 and 6.
+ * changes. [[io.sparkpgoutput.lake.core.JobCore]] orders the steps, and this class runs steps 4 and 6. A cut is the
+ * first part of the queue of a table: whole transactions that one commit writes. The mark of a table is the LSN up to
+ * which it has all changes.
  *
  * {{{
  *   LSNs at the server   ─────── q ─────────── L0 ──────────────────────────────►
@@ -36,14 +38,18 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * }}}
  *
  *   1. No commit of the table runs.
- *   2. The state says that the table is copied, with a new generation, which is the greatest of the job.
- *   3. The queue begins at q: above the transaction that is being read, or else at the read LSN.
+ *   2. The state says that the table is copied, with a new generation: the number of a copy, which is greater than that
+ *      of all earlier copies of the job.
+ *   3. The queue begins at q. If the reader is inside a transaction, q is just above its commit LSN. Otherwise, q is
+ *      the read LSN.
  *   4. The server makes a snapshot. It sees the transactions below its LSN L0, and no others. If L0 is below q,
  *      or below the mark of the table, the server is behind, and another snapshot is made.
- *   5. The state has L0, and the definition of the table in the snapshot.
- *   6. One commit replaces the rows, with the mark L0 of the new generation. From then on, a process that knows only an
- *      earlier copy cannot commit, because its generation is lower ([[io.sparkpgoutput.lake.core.MarkName]]). This also
- *      holds if the table of the target belonged to another table before.
+ *   5. The state gets L0 and the definition of the table in the snapshot. If the target has a mark of a greater
+ *      generation, the state also gets a generation above that one.
+ *   6. One commit writes the rows, with the mark L0 of the new generation. In a mirror, it replaces all rows. In a
+ *      history, it adds the rows of the snapshot. Marked rows and versions stay. From then on, a process that knows
+ *      only an earlier copy cannot commit, because its generation is lower ([[io.sparkpgoutput.lake.core.MarkName]]).
+ *      This also holds if the table of the target belonged to another table before.
  *
  * '''Why there is no gap, and no duplicate.''' Everything below L0 is in the snapshot. Everything from L0 on is in the
  * queue, because q is at or below L0. Changes from q to L0 are in both, and are below the mark L0, so the
@@ -53,20 +59,22 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * `versions`, or deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must
  * be missing in these rows. So the table stays live and keeps its queue. Step 4 comes first. Then the table gets its
  * changes up to L0, and none from L0 on. Then come the new generation and L0 in one state, and step 6. If a cut has
- * to wait, for example for the store, the job gives up the snapshot and makes another one later. So it does if the
- * changes up to L0 do not come within five minutes, because the snapshot locks the table, and if step 6 fails for a
- * reason that passes. The table then has its earlier generation again. If its rows were committed in spite of the
- * error, the next cut finds the new generation, and the table is copied. If a cut cannot be applied, or if the table
- * is copied for any other reason, the job does not have these changes, or cannot read them any more: the rows have
- * what was applied before step 1.
+ * to wait, for example for the store, the job gives up the snapshot and makes another one later. The job also gives
+ * up the snapshot in two more cases. The changes up to L0 do not come within five minutes: the snapshot locks the
+ * table. Or step 6 fails for a reason that passes. The table then has its earlier generation again. If its rows were
+ * committed in spite of the error, the next cut finds the new generation, and the table is copied.
  *
- * '''What a kill leaves.''' Before step 6, the table of the target has its old rows, and the state says that it is
- * copied, so the next process starts over at step 1. After step 6, the table has the mark L0 of the generation
- * of the state, so the next process knows that the copy was made, and goes on with changes from L0 on.
+ * In all other cases, these rows lack the changes between what was applied before step 1 and L0. Examples are a cut
+ * that cannot be applied, a copy that no user has requested, and a kill between steps 5 and 6.
  *
- * '''A mirror with a history''' has a commit in each of two tables at step 6. Each commit reads the rows of the
- * server, in the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the next process
- * starts over at step 1 with both.
+ * '''What a kill leaves.''' From step 2 on, the state says that the table is copied. If a kill comes before step 6, the
+ * table of the target has its old rows, and the next process starts over at step 1. A requested copy of a live table is
+ * only a request in the state before step 5. After step 6, the table has the mark L0 of the generation of the state, so
+ * the next process knows that the copy was made, and goes on with changes from L0 on.
+ *
+ * '''A mirror with a history''' (the mode `both`) has a commit in each of two tables at step 6. Each commit reads the
+ * rows of the server, in the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the
+ * next process starts over at step 1 with both.
  *
  * '''What makes a job copy a table.'''
  *
@@ -74,13 +82,13 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *  - A user asks for a copy (`resync`).
  *  - The server has altered the table in a way that its messages do not describe. For example, ALTER TABLE has
  *    rewritten its values, or the table has another key, another replica identity or other partitions. Or a
- *    publication was altered, with another row filter or other operations, for example, or without the table for some
- *    time. [[io.sparkpgoutput.lake.catalog.TableComparison]] finds all of this in the catalog.
+ *    publication was altered: it has another row filter or other operations, for example, or the table was taken out of
+ *    it and put back. [[io.sparkpgoutput.lake.catalog.TableComparison]] finds all of this in the catalog.
  *  - The messages of the table contradict the catalog, or lack values that the target needs
  *    ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
  *  - The target cannot follow a change of the columns ([[io.sparkpgoutput.lake.target.TableEvolution]]).
- *  - An option gives a column another type or its values another meaning, gives a mirror a history, or lets deleted
- *    rows go that were marked.
+ *  - An option gives a column another type or its values another meaning, gives a mirror a history, or says
+ *    that marked rows are deleted.
  *  - An option excludes or hashes other columns, or the options lay out the table in a way that needs a copy.
  *  - The mark of the table is gone, is lower than the job expects, or belongs to a newer copy: somebody has removed
  *    or restored the table, or another process has copied it. Or a start cannot read the mark, and the server is on
@@ -88,11 +96,11 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *  - The queue of the table is gone: the job has dropped it ([[io.sparkpgoutput.lake.core.JobCore]]), or a file of it
  *    is lost.
  *  - The table gets a name in the target that another table had.
- *  - A copy of it has not ended.
+ *  - Its last copy did not end.
  *
  * If `onSchemaChange` is `error`, a table fails instead if a commit finds it changed, finds another mark, or lacks a
- * file of its queue. Requests, dropped queues, new names and what a start finds always lead to a copy. If three
- * copies for the same reason did not help, the table fails.
+ * file of its queue. A request, a dropped queue, a new name, and a reason that a start finds always lead to a copy. If
+ * three copies for the same reason did not help, the table fails.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

@@ -26,7 +26,7 @@ object TableFailures {
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
 
   /** The errors that a new copy of the table corrects. If another process has taken over, the job ends instead. */
-  private val Changed =
+  private val NeedCopy =
     Set(
       "PGOUTPUT_TABLE_CHANGED",
       "PGOUTPUT_SCHEMA_EVOLUTION",
@@ -60,12 +60,12 @@ object TableFailures {
     val kind =
       if (isPassing(error)) TableFailure.Waits
       else known(error).map(_.getCondition) match {
-        case Some(condition) if Changed(condition)              => TableFailure.Changed
-        case Some("PGOUTPUT_SOURCE_NOT_READY" | SlotNotCreated) => TableFailure.Passing
+        case Some(condition) if NeedCopy(condition)             => TableFailure.NeedsCopy
+        case Some("PGOUTPUT_SOURCE_NOT_READY" | SlotNotCreated) => TableFailure.Retried
         case _ if known(error).exists(_.getSqlState == SqlState.InsufficientPrivilege) =>
-          TableFailure.Passing
+          TableFailure.Retried
         case Some(_) => TableFailure.Lasting
-        case None    => TableFailure.Passing
+        case None    => TableFailure.Retried
       }
     TableFailure(kind, text(error))
   }
@@ -128,8 +128,8 @@ object TableFailures {
       !isPassing(error)
 
   /** Whether a table has changed in a way that its changes do not show. */
-  def isChanged(error: Throwable): Boolean =
+  def needsCopy(error: Throwable): Boolean =
     known(error).exists(found =>
-      Changed(found.getCondition) && found.getCondition != "PGOUTPUT_OTHER_JOB"
+      NeedCopy(found.getCondition) && found.getCondition != "PGOUTPUT_OTHER_JOB"
     )
 }

@@ -152,7 +152,7 @@ final private[job] class Verifications(
     }
     // A commit that has already begun ends at or below this LSN.
     val patience = System.nanoTime() + MostHold.toNanos
-    def isCommitting = !job.isEnding && core.look(core => oids.exists(core.isApplying))
+    def isCommitting = !job.isEnding && core.withoutWaking(core => oids.exists(core.isApplying))
     while (isCommitting && System.nanoTime() < patience) Thread.sleep(PauseMillis)
     val found =
       if (isCommitting) Left("A commit that has begun before takes long.")
@@ -191,7 +191,7 @@ final private[job] class Verifications(
   ): Seq[Either[Attempt, PinnedTable]] = {
     val patience = System.nanoTime() + MostHold.toNanos
     val pinned = mutable.HashMap.empty[TableName, Either[Attempt, PinnedTable]]
-    def isThere(oid: Long) = core.look { core =>
+    def isThere(oid: Long) = core.withoutWaking { core =>
       core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live) ||
       core.shown(oid).waits.nonEmpty && System.nanoTime() > patience
     }
@@ -224,15 +224,15 @@ final private[job] class Verifications(
       case Some(table) if table.status != Live =>
         val reason = table.status.why.fold("")(why => s" $why")
         val text = s"The table is ${table.status.name}.$reason"
-        skipped(table.target, text, table.isCopied || isMadeAgain)
+        skipped(table.target, text, table.isCopying || isMadeAgain)
       case Some(table) if table.table.isHistory =>
         skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)
       case Some(table) if !isHeld =>
         skipped(table.target, "The table became live after the snapshot.", canPass = true)
       case Some(table) if table.newestMark.exists(Lsn.isBelow(lsn, _)) =>
         skipped(table.target, "The table was copied at a later LSN.", canPass = true)
-      case Some(table) if !core.look(_.has(table.oid, lsn)) =>
-        val why = core.look(_.shown(table.oid)).waits.fold("")(why => s" $why")
+      case Some(table) if !core.withoutWaking(_.has(table.oid, lsn)) =>
+        val why = core.withoutWaking(_.shown(table.oid)).waits.fold("")(why => s" $why")
         skipped(table.target, s"The table has not got all changes in time.$why", canPass = true)
       case Some(table) =>
         try Right(PinnedTable(table, target.version(table.target)))
@@ -252,7 +252,7 @@ final private[job] class Verifications(
       Attempt(name, table, canPass = false)
     } catch {
       case NonFatal(problem) if !job.isEnding =>
-        val canPass = TableFailures.isPassing(problem) || TableFailures.isChanged(problem)
+        val canPass = TableFailures.isPassing(problem) || TableFailures.needsCopy(problem)
         failed(pinned.state, snapshot.lsn, problem, canPass)
     }
   }

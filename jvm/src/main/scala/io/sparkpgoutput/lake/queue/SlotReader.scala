@@ -257,7 +257,7 @@ final class SlotReader(
           connection,
           server,
           identity.timelines :+ events.state.timeline,
-          Lsn.max(readLsn, events.state.has)
+          Lsn.max(readLsn, events.state.walEnd)
         ): Unit
         events.continues(server.timeline)
         SlotChecks.publications(sql, settings.publications)

@@ -60,8 +60,8 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
     }
   }
 
-  /** The statistics of the messages up to now; None if no change is at or above the mark. */
-  def statistics: Option[TableStatistics] = router.statistics
+  /** The summary of the messages up to now; None if no change is at or above the mark. */
+  def summary: Option[CutSummary] = router.summary
 
   private def begin(message: Array[Byte]): Unit = {
     lsn = BeginMessage.lsn(message)
@@ -133,7 +133,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
  *   Relation message names them.
  * @param numbers the columns of the target in which two texts can be the same number
  * @param names the column of the target for each name at the server that is not the target's
- * @param isKept
+ * @param isHistory
  *   true gives all changes as messages, in order, with the beginnings of their transactions. Then
  *   only the oid and the mark count.
  * @param hasTimes
@@ -146,12 +146,12 @@ final case class RoutedTable(
     key: Set[String],
     numbers: Set[String],
     names: Map[String, String],
-    isKept: Boolean = false,
+    isHistory: Boolean = false,
     hasTimes: Boolean = false
 ) {
 
   /** Whether a change comes with the beginning of its transaction. */
-  def hasTransactions: Boolean = isKept || hasTimes
+  def hasTransactions: Boolean = isHistory || hasTimes
 
   /** The column of the target for a column at the server. */
   def nameOf(column: String): String = names.getOrElse(column, column)
@@ -160,7 +160,15 @@ final case class RoutedTable(
 object RoutedTable {
   def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable =
     if (table.isHistory)
-      RoutedTable(table.source.oid, mark, Set.empty, Set.empty, Set.empty, Map.empty, isKept = true)
+      RoutedTable(
+        table.source.oid,
+        mark,
+        Set.empty,
+        Set.empty,
+        Set.empty,
+        Map.empty,
+        isHistory = true
+      )
     else
       RoutedTable(
         table.source.oid,
@@ -193,7 +201,7 @@ object RoutedTable {
  * @param lastCommit
  *   the time of the last commit with a change of the table, in microseconds since 1970
  */
-final case class TableStatistics(
+final case class CutSummary(
     name: TableName,
     definitions: IndexedSeq[CutDefinition],
     inserts: Long,

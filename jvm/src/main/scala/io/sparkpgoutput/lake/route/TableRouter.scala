@@ -18,7 +18,7 @@ import io.sparkpgoutput.rows.RowSchema
 /**
  * Makes rows from the changes of one table. After [[change]], it has the rows of one change: two if an
  * update gives a row another key, none if the change has no effect, else one. After [[truncate]], it has
- * one row if all changes are kept ([[RoutedTable.isKept]]).
+ * one row if all changes are kept ([[RoutedTable.isHistory]]).
  *
  * @param decoder has read the message whose change is routed
  */
@@ -62,7 +62,7 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
   def truncate(at: MessagePosition, time: Long): Unit = {
     truncations :+= Truncation(at, time)
     lastCommit = time
-    if (table.isKept) {
+    if (table.isHistory) {
       message = TruncateMessage.of(table.oid)
       first = RowEffect.Truncate
     }
@@ -81,7 +81,7 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
     first = 0
     second = 0
     isWhole = true
-    if (table.isKept) keep(position) else route(position, lsn)
+    if (table.isHistory) keep(position) else route(position, lsn)
   }
 
   /** Takes the change as it is. */
@@ -204,7 +204,7 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
 
   /** The number by which changes are partitioned. All changes of a row have the same number. */
   private def hash(key: KeyBytes): Long =
-    if (table.isKept) { written += 1; written / InOrder }
+    if (table.isHistory) { written += 1; written / InOrder }
     else if (current.hasKey) key.hash
     else {
       // Without a replica identity, there are only inserts, which can be on any executor.
@@ -214,9 +214,9 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
   private var spread = 0L
   private var written = 0L
 
-  def statistics: Option[TableStatistics] =
+  def summary: Option[CutSummary] =
     Option.when(inserts + updates + deletes > 0 || truncations.nonEmpty)(
-      TableStatistics(
+      CutSummary(
         current.relation.name,
         definitions.map(_.report).toIndexedSeq,
         inserts,

@@ -12,41 +12,45 @@ import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, TableFiles}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The tables of Delta or Iceberg that a job writes: a namespace of a catalog, or a folder of Delta tables. The
- * names of tables are those in the namespace, without quotes. This head argues why '''the commit with its mark'''
- * writes each change once.
+ * The tables of Delta or Iceberg that a job writes: a namespace of a catalog, or a folder of Delta tables. A method
+ * takes the name of a table without its namespace and without quotes. This head argues why '''the commit with its
+ * mark''' writes each change once.
  *
  * {{{
  *   rows of a cut or a copy ──┐
  *                             ├──► one atomic commit, if the table has the expected mark of this generation,
- *   mark: generation g, LSN ──┘    and no mark of a greater generation ──► a commit of Spark: the mark is read back
+ *   mark: generation g, LSN ──┘    and no mark of a greater generation
  * }}}
  *
- * A direct commit returns only after the format has confirmed it, so its mark is read back only after an error.
+ * A ''cut'' is the first part of the queue of a table: whole transactions that one commit writes. A ''generation'' is
+ * the number of a copy. A ''direct commit'' writes data files without a query of Spark
+ * ([[io.sparkpgoutput.lake.direct.DirectTable]]). It returns only when the format has confirmed it, so the job reads
+ * its mark back only after an error. After a commit by a query, the job always reads the mark back.
  *
- * '''What a mark says.''' The table has each transaction of the server with a commit LSN below the mark, and no
- * change of a later one. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never
- * separates them. Delta has the mark as the version of an application's transaction (`txn`), and Iceberg in the summary
- * of the snapshot and in a property of the table ([[IcebergMark]]).
+ * '''What a mark says.''' The table has each transaction of the server with a commit LSN below the mark, and no change
+ * of a later one. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never separates
+ * them. Delta has the mark as the version of an application's transaction (`txn`), and again in the `userMetadata` of
+ * the commit, because a RESTORE keeps the first one. Iceberg has it in the summary of the snapshot and in a property of
+ * the table ([[IcebergMark]]).
  *
  * '''Why no cut is written twice, and none on other rows.''' A cut expects the mark at which it begins, and leaves the
- * mark at which it ends. The commit compares the mark of the version that it replaces. If a process was
- * suspended and another one has gone on, the expected mark is gone, and the commit fails with nothing written.
- * A copy has a new generation and expects no mark of it. From then on, a process that knows only an older
- * generation cannot commit ([[io.sparkpgoutput.lake.core.MarkName]]).
+ * mark at which it ends. The commit compares the mark of the version that it replaces. If a process was suspended and
+ * another one has gone on, the table has another mark. The commit fails, and the table stays as it is. A copy has a new
+ * generation. It expects that the table has no mark of this generation. From then on, a process that knows only an
+ * older generation cannot commit ([[io.sparkpgoutput.lake.core.MarkName]]).
  *
  * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as
  * of its own mark. The next process reads the marks. The server sends everything from the confirmed LSN on again, and
  * each table takes what is not below its mark. A mark can be below the confirmed LSN, if the table had no changes
- * since. Nothing is missing then, because a change that is not committed holds the confirmed LSN back, unless its
- * table is copied anyway. A transaction that changes several tables is whole in each of them, and readers can see it
+ * since. Nothing is missing then. Each change that is not committed holds back the confirmed LSN, or its table is
+ * copied. A transaction that changes several tables is whole in each of them, and readers can see it
  * in one table before another. A mirror and its history are two such tables: see
  * [[io.sparkpgoutput.lake.job.TableApplier]].
  *
  * '''If the outcome of a commit is unknown''', because the answer of a store or a catalog was lost, the mark decides:
  * it is read again, and if it is the new one, the commit was made. Compactions and other commits keep the
- * mark. A RESTORE or a rollback brings back older rows, with or without their older mark. The job finds out
- * both, and copies the table.
+ * mark. A RESTORE or a rollback brings back older rows. It can bring back the older mark too, or keep the newer one.
+ * The job notices both cases, and copies the table.
  */
 trait Target {
 
@@ -185,7 +189,8 @@ trait Target {
   def drop(table: String): Unit
 
   /**
-   * Writes in one atomic commit that has the mark `lsn`, and reads the mark back.
+   * Writes in one atomic commit that has the mark `lsn`. After a commit by a query, or after an error, it reads the
+   * mark back.
    *
    * @param session
    *   a session of the caller's own, on which the rows are made too. The mark is one of its settings.

@@ -277,7 +277,7 @@ class JobCoreSuite extends AnyFunSuite {
     core.resync(oid, "asked", 1)
     assert(run(core, 1).contains(MakeSnapshot(oid)))
     queue.position = Some(150)
-    core.failed(oid, TableFailure(TableFailure.Passing, "All slots are in use."), 2)
+    core.failed(oid, TableFailure(TableFailure.Retried, "All slots are in use."), 2)
     assert(core.state.tables(oid).status == Live)
     assert(run(core, 3).contains(ApplyCut(oid, 200)))
     queue.position = None
@@ -285,7 +285,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(!run(core, 50000).contains(MakeSnapshot(oid)))
     assert(core.shown(oid).waits.contains("All slots are in use."))
     assert(run(core, 60002).contains(MakeSnapshot(oid)))
-    core.failed(oid, TableFailure(TableFailure.Passing, "All slots are in use."), 60003)
+    core.failed(oid, TableFailure(TableFailure.Retried, "All slots are in use."), 60003)
     core.giveUp(since = 1, now = 60004)
     assert(!core.isDone(180))
     assert(run(core, 120003).contains(MakeSnapshot(oid)))
@@ -345,13 +345,13 @@ class JobCoreSuite extends AnyFunSuite {
       case other                  => fail(s"$other")
     }
     assert(core.take(1000).contains(ApplyCut(oid, 100)), "a start tries it again")
-    core.failed(oid, TableFailure(TableFailure.Passing, "It still does not."), 1001)
+    core.failed(oid, TableFailure(TableFailure.Retried, "It still does not."), 1001)
     assert(since == monday)
     assert(core.take(100000).contains(ApplyCut(oid, 100)))
     core.applied(oid, 100, None, 100001)
     look(core, "altered")
     assert(core.take(200000).contains(ApplyCut(oid, 100)))
-    core.failed(oid, TableFailure(TableFailure.Passing, "Now it does not."), 200001)
+    core.failed(oid, TableFailure(TableFailure.Retried, "Now it does not."), 200001)
     assert(since == Instant.ofEpochMilli(200001))
   }
 
@@ -470,7 +470,7 @@ class JobCoreSuite extends AnyFunSuite {
     core.read(500)
     look(core, "altered")
     assert(core.take(1).contains(ApplyCut(oid, 500)))
-    val changed = TableFailure(TableFailure.Changed, "It was rewritten.")
+    val changed = TableFailure(TableFailure.NeedsCopy, "It was rewritten.")
     core.failed(oid, changed, 2)
     assert(core.confirmable == 100 && core.state.tables(oid).needsCopy)
     // The catalog says that the table cannot be copied, so its copy does not begin.
@@ -635,7 +635,7 @@ class JobCoreSuite extends AnyFunSuite {
     // A table that has failed is tried again.
     val (retried, _) = job()
     run(retried, 0)
-    retried.failed(oid, TableFailure(TableFailure.Passing, "A value does not fit."), 1)
+    retried.failed(oid, TableFailure(TableFailure.Retried, "A value does not fit."), 1)
     assert(run(retried, 20000).contains(ApplyCut(oid, 100)))
 
     val ends = Seq[(JobCore, () => Unit)](

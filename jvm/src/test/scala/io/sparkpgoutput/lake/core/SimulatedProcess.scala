@@ -84,7 +84,7 @@ final class SimulatedProcess(
   }
 
   private def passing: TableFailure.Kind =
-    if (random.nextInt(3) == 0) TableFailure.Passing else TableFailure.Waits
+    if (random.nextInt(3) == 0) TableFailure.Retried else TableFailure.Waits
 
   private def run(command: JobCommand): Unit = command match {
     case JobCommand.WriteState(state, revision) => write(state, revision)
@@ -195,9 +195,9 @@ final class SimulatedProcess(
     val targets = kept.parts.map(part => lake.tables.get(part.target))
     val marks = targets.flatten.flatMap(_.marks.get((oid, kept.generation)))
     if (targets.flatten.exists(lake.isClosed(_, oid, kept.generation)))
-      failed(oid, TableFailure.Changed, "Another process has copied the table.")
+      failed(oid, TableFailure.NeedsCopy, "Another process has copied the table.")
     else if (marks.length < targets.length || marks.min < kept.mark.get)
-      failed(oid, TableFailure.Changed, "The mark is lost.")
+      failed(oid, TableFailure.NeedsCopy, "The mark is lost.")
     else if (marks.min > kept.mark.get && mutation != Mutation.ForgottenMark)
       applied(oid, marks.min)
     else {
@@ -228,7 +228,7 @@ final class SimulatedProcess(
       case Some(table) if table.isBroken =>
         failed(kept.oid, TableFailure.Lasting, "The definition cannot be followed.")
       case Some(table) if kept.table.source.memberships != Seq(table.membership.toLong) =>
-        failed(kept.oid, TableFailure.Changed, "It was published again.")
+        failed(kept.oid, TableFailure.NeedsCopy, "It was published again.")
       case Some(table) if !table.columns.forall(known.contains) =>
         val next = table.definition.copy(target = kept.target)
         core.defines(kept.oid, NextDefinition(next, Map.empty))
@@ -239,7 +239,7 @@ final class SimulatedProcess(
         else if (found.isEmpty && changes.exists(_._2.row.exists(!_.keys.forall(known.contains))))
           failed(
             kept.oid,
-            TableFailure.Changed,
+            TableFailure.NeedsCopy,
             "It is not published any more, and had other columns."
           )
         else if (changes.exists(_._2.row.exists(SimTable.isBad)))
@@ -276,7 +276,7 @@ final class SimulatedProcess(
     if (changes.isEmpty) next()
     else if (isLost && random.nextBoolean()) failed(kept.oid, passing, "The store is away.")
     else if (lake.tables.get(kept.target).exists(target => !columns.forall(target.columns)))
-      failed(kept.oid, TableFailure.Changed, "The target lacks a column.")
+      failed(kept.oid, TableFailure.NeedsCopy, "The target lacks a column.")
     else if (
       !lake.commit(kept.target, kept.oid, kept.generation, expected, mark)(target =>
         target.copy(
@@ -311,7 +311,7 @@ final class SimulatedProcess(
       targets.isEmpty || targets.exists { case (_, target) =>
         lake.isClosed(target, oid, kept.generation)
       }
-    ) failed(oid, TableFailure.Changed, "Another process has copied the table.")
+    ) failed(oid, TableFailure.NeedsCopy, "Another process has copied the table.")
     else {
       val (name, first) = targets.head
       add(name, first, if (random.nextBoolean()) columns else columns.take(1))
@@ -342,7 +342,7 @@ final class SimulatedProcess(
           snapshots(oid) = shown -> found
           core.snapshotMade(oid, shown, found.definition, newest = 0, now): Unit
         }
-      case _ => failed(oid, TableFailure.Passing, "The table cannot be read.")
+      case _ => failed(oid, TableFailure.Retried, "The table cannot be read.")
     }
   }
 

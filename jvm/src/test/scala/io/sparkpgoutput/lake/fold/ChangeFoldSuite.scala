@@ -13,13 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
-import io.sparkpgoutput.lake.route.{
-  ChangeChunk,
-  ChangeFields,
-  CutRouter,
-  RoutedTable,
-  TableStatistics
-}
+import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter, CutSummary, RoutedTable}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
@@ -128,7 +122,7 @@ class ChangeFoldSuite extends AnyFunSuite {
       batch: Seq[(Long, Long, Array[Byte])],
       table: RoutedTable,
       inForce: Option[Array[Byte]] = None
-  ): (Option[TableStatistics], Seq[UnsafeRow]) = {
+  ): (Option[CutSummary], Seq[UnsafeRow]) = {
     val rows = Vector.newBuilder[UnsafeRow]
     val router = new CutRouter(table, row => rows += columns(row).copy())
     CutOfServer(table.oid, batch, end = 0, inForce).foreach(router.take)
@@ -140,24 +134,24 @@ class ChangeFoldSuite extends AnyFunSuite {
         row.getLong(ChangeFields.ORDINAL)
       )
     }
-    (router.statistics, sorted)
+    (router.summary, sorted)
   }
 
   private def write(
       batch: Seq[(Long, Long, Array[Byte])],
       copies: Seq[Copy],
       names: Map[String, String] = Map.empty
-  ): Map[Long, TableStatistics] = copies.flatMap { copy =>
+  ): Map[Long, CutSummary] = copies.flatMap { copy =>
     val table = copy.server.target
     val (found, rows) = sortedChanges(batch, RoutedTable.of(table, 0, names), copy.definition)
     CutOfServer(table.source.oid, batch, end = 0).definition
       .foreach(definition => copy.definition = Some(definition))
-    found.map { statistics =>
+    found.map { summary =>
       val format =
-        FoldFormat.of(copy.server.target, names, statistics, ConversionOptions(), isStrict = true)
+        FoldFormat.of(copy.server.target, names, summary, ConversionOptions(), isStrict = true)
       val chunks = ChangeChunk.pack(rows.iterator)
       copy.write(format, ChangeFold.rows(format, chunks).map(_.copy()).toVector)
-      copy.server.oid -> statistics
+      copy.server.oid -> summary
     }
   }.toMap
 
@@ -170,9 +164,9 @@ class ChangeFoldSuite extends AnyFunSuite {
     val copies = history.tables.map(table => new Copy(table))
     val seen = mutable.HashMap.empty[String, Long].withDefaultValue(0)
     (1 to 4).foreach { _ =>
-      val statistics = write(history.batch(6), copies)
+      val summary = write(history.batch(6), copies)
       copies.foreach { copy =>
-        statistics.get(copy.server.oid).foreach { table =>
+        summary.get(copy.server.oid).foreach { table =>
           seen("moved") += table.moved
           seen("truncated") += table.truncations.length.toLong
         }
@@ -270,12 +264,12 @@ class ChangeFoldSuite extends AnyFunSuite {
           Seq(server.update(row(6, "a"), row(4, "b")), server.update(row(4, "b"), row(4, "c")))
         ).flatten
       )
-      val (statistics, rows) = sortedChanges(messages, RoutedTable.of(server.target, 0, Map.empty))
+      val (summary, rows) = sortedChanges(messages, RoutedTable.of(server.target, 0, Map.empty))
       for (splits <- Seq(false, true)) {
         val format = FoldFormat.of(
           server.target,
           Map.empty,
-          statistics.get,
+          summary.get,
           ConversionOptions(),
           isStrict = true,
           splitsReplaced = splits

@@ -44,10 +44,10 @@ class HistoryRowsSuite extends AnyFunSuite {
       val router =
         new CutRouter(RoutedTable.of(target, 0, names), row => routed += unsafe(row).copy())
       CutOfServer(table.oid, batch, end = 0).foreach(router.take)
-      router.statistics.map { statistics =>
+      router.summary.map { summary =>
         val sorted = routed.result()
           .sortBy(row => (row.getLong(ChangeFields.HASH), row.getLong(ChangeFields.LSN)))
-        val format = FoldFormat.of(target, names, statistics, ConversionOptions(), isStrict = true)
+        val format = FoldFormat.of(target, names, summary, ConversionOptions(), isStrict = true)
         val chunks = ChangeChunk.pack(sorted.iterator)
         val found = rows(schema(table), ChangeFold.rows(format, chunks))
         assert(found.map(position).distinct == found.map(position))

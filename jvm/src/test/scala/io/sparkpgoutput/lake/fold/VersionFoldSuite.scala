@@ -41,11 +41,11 @@ class VersionFoldSuite extends AnyFunSuite {
       CutOfServer(server.oid, batch, end = 0, definition).foreach(router.take)
       packer.flush()
       CutOfServer(server.oid, batch, end = 0).definition.foreach(found => definition = Some(found))
-      router.statistics.foreach { statistics =>
+      router.summary.foreach { summary =>
         val format = FoldFormat.of(
           server.target,
           Map.empty,
-          statistics,
+          summary,
           ConversionOptions(),
           isStrict = true
         )

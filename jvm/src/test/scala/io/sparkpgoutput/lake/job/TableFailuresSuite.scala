@@ -59,7 +59,7 @@ class TableFailuresSuite extends AnyFunSuite {
   test("a search through causes that form a circle ends") {
     val outer = new RuntimeException("outer")
     outer.initCause(new RuntimeException("inner", outer))
-    assertKind(TableFailure.Passing)(outer)
+    assertKind(TableFailure.Retried)(outer)
   }
 
   test("the SQLSTATE of an error of the server says whether it passes by itself") {
@@ -69,7 +69,7 @@ class TableFailuresSuite extends AnyFunSuite {
     assertKind(TableFailure.Waits)(passing.map(ofServer): _*)
     val lasting = Seq("42P01", "3D000", "22023", "55006", "XX000")
     assertKind(TableFailure.Lasting)(lasting.map(ofServer): _*)
-    assertKind(TableFailure.Passing)(new SQLException("of somebody else's database", "08006"))
+    assertKind(TableFailure.Retried)(new SQLException("of somebody else's database", "08006"))
   }
 
   test(
@@ -80,15 +80,15 @@ class TableFailuresSuite extends AnyFunSuite {
     assertKind(TableFailure.Waits)(Seq("08006", "40001", "57014", "57P01", "58030").map(ofSlot): _*)
     Seq("53400", "42602").map(ofSlot).foreach { refused =>
       assert(refused.getCondition == "PGOUTPUT_SLOT_NOT_CREATED")
-      assertKind(TableFailure.Passing)(refused)
+      assertKind(TableFailure.Retried)(refused)
     }
   }
 
   test("missing rights and unknown errors stop a table, and the job tries again") {
-    assertKind(TableFailure.Passing)(
+    assertKind(TableFailure.Retried)(
       Errors.lake("PGOUTPUT_SOURCE_NOT_READY.ONE", "PGOUTPUT_TARGET_NOT_WRITABLE"): _*
     )
-    assertKind(TableFailure.Passing)(
+    assertKind(TableFailure.Retried)(
       ofServer("42501"),
       new AnalysisException("TABLE_OR_VIEW_NOT_FOUND", Map("relationName" -> "orders"), None),
       new FileNotFoundException("part-00000.parquet"),
@@ -133,12 +133,12 @@ class TableFailuresSuite extends AnyFunSuite {
       "PGOUTPUT_MARK_LOST.NO_MARK",
       "PGOUTPUT_MARK_LOST.OLDER_ROWS"
     )
-    assertKind(TableFailure.Changed)(changed ++ otherMark: _*)
+    assertKind(TableFailure.NeedsCopy)(changed ++ otherMark: _*)
     (changed.map(_ -> true) ++ otherMark.map(_ -> false)).foreach { case (error, expected) =>
-      assert(TableFailures.isChanged(inTask(error)) == expected, error)
+      assert(TableFailures.needsCopy(inTask(error)) == expected, error)
       assert(TableFailures.isOtherMark(inTask(error)) != expected, error)
     }
-    assert(!TableFailures.isOtherMark(conflict) && !TableFailures.isChanged(conflict))
+    assert(!TableFailures.isOtherMark(conflict) && !TableFailures.needsCopy(conflict))
   }
 
   test("an error of the server or of the slot ends the job, whichever table meets it") {
@@ -169,7 +169,7 @@ class TableFailuresSuite extends AnyFunSuite {
     val first = new RuntimeException("one")
     val second = new RuntimeException("two", first)
     first.initCause(second)
-    assert(TableFailures.of(second) == TableFailure(TableFailure.Passing, "two"))
+    assert(TableFailures.of(second) == TableFailure(TableFailure.Retried, "two"))
   }
 
   test("the same problem of a table is reported again after a commit or a copy, and not before") {
