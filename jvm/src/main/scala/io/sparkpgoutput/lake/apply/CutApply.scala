@@ -44,8 +44,8 @@ import io.sparkpgoutput.types.ConversionOptions
  * Applies cuts of tables' queues to the tables of a target. Each cut is one commit with the net effect of
  * its changes and with its mark. Commits to several tables can run side by side.
  *
- * The driver folds a cut by itself if it has the memory: the jobs that would do it take longer than the fold. Executors
- * fold a larger one.
+ * The driver folds a cut by itself if the cut is small, or if its table is written directly and the driver has the
+ * memory: the jobs that would do it take longer than the fold. Executors fold the other cuts.
  *
  * @param repairs
  *   true takes a change that does not fit the target and counts it; false makes it the table's error
@@ -163,7 +163,6 @@ final class CutApply(
     finally room.release(kib(needed))
   }
 
-  /** One commit. */
   final private class OneCut(
       session: SparkSession,
       table: MirroredTable,
@@ -236,13 +235,13 @@ final class CutApply(
           formerNames,
           summary,
           options,
-          !repairs,
+          repairs,
           kept.map(field => StructField(field.name, field.dataType)),
           // If deleted rows are marked, a row that is inserted again keeps the values of users' columns.
           splitsReplaced =
             !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
         )
-        val batch = new TableBatch(own, target, table, summary, format, repairs)
+        val batch = new TableBatch(own, target, table, summary, format)
         try commit(batch, look)
         finally batch.close()
       }
@@ -356,15 +355,13 @@ object CutResult {
  * The changes of a table in a cut, and the table in the target.
  *
  * @param own the session of this commit only, which is made if it is needed
- * @param repairs true takes a change that does not fit the target, false makes it an error
  */
 final class TableBatch(
     own: => SparkSession,
     target: Target,
     val table: MirroredTable,
     val summary: CutSummary,
-    val format: FoldFormat,
-    val repairs: Boolean
+    val format: FoldFormat
 ) {
   lazy val session: SparkSession = own
 

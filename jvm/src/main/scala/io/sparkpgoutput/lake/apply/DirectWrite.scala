@@ -95,10 +95,10 @@ final class DirectWrite(
   /** The rows that look up a row of the target. If a row replaces another one, the delete of that one looks it up. */
   private val keyed = changes.filter(op(_) != RowOp.Replace)
 
-  private var repairs = 0L
+  private var differing = 0L
 
   /** The number of rows of the target that the changes did not fit, in the last plan. */
-  def repaired: Long = repairs
+  def repaired: Long = differing
 
   /**
    * Returns the change of a table.
@@ -198,14 +198,13 @@ final class DirectWrite(
 
     /** Compares what the changes expect with what the target has. */
     private def check(): Unit = {
-      val differing = keyed.indices.filter { index =>
-        (op(keyed(index)) == RowOp.Insert) == lives(index)
-      }
-      repairs = differing.length.toLong
-      differing.foreach { index =>
+      val found = keyed.indices.filter(index => (op(keyed(index)) == RowOp.Insert) == lives(index))
+      differing = found.length.toLong
+      found.foreach { index =>
         val row = keyed(index)
         val missing = if (places(index) == null) Drift.Missing else Drift.Marked
-        if (!batch.repairs) throw drift(row, if (op(row) == RowOp.Insert) Drift.There else missing)
+        if (!batch.format.repairs)
+          throw drift(row, if (op(row) == RowOp.Insert) Drift.There else missing)
         if (op(row) == RowOp.Update && !goes(row) && unsent.exists(isLacking(row, _)))
           throw drift(row, missing)
       }

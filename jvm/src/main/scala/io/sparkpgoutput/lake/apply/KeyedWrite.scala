@@ -36,7 +36,8 @@ final class KeyedWrite(batch: TableBatch) {
     } else {
       PlannedWrite(
         TargetWrite.Overwrite(checked(rows).selectExpr(batch.named: _*)),
-        if (batch.repairs) rows.where(!col(Op).isin(RowOp.Insert, RowOp.Replace)).count() else 0
+        if (batch.format.repairs) rows.where(!col(Op).isin(RowOp.Insert, RowOp.Replace)).count()
+        else 0
       )
     }
   }
@@ -71,8 +72,8 @@ final class KeyedWrite(batch: TableBatch) {
    * the conditions of all clauses for all rows.
    */
   private def mirroring: String = {
-    val mayUpdate = if (batch.repairs) "true" else isOp(RowOp.Update)
-    val isInserted = if (batch.repairs) s"AND s.$Op <> '${RowOp.Delete}' " else ""
+    val mayUpdate = if (batch.format.repairs) "true" else isOp(RowOp.Update)
+    val isInserted = if (batch.format.repairs) s"AND s.$Op <> '${RowOp.Delete}' " else ""
     Seq(
       s"WHEN MATCHED AND ${isOp(RowOp.Delete)} THEN DELETE",
       updates(value => s"CASE WHEN $mayUpdate THEN $value ELSE ${raise(Drift.There, "s.")} END"),
@@ -88,10 +89,11 @@ final class KeyedWrite(batch: TableBatch) {
   private def marking: String = {
     val (isMarked, goes) =
       (s"t.$deleted IS NOT NULL", s"s.${column(batch.format.deletedLsn)} IS NOT NULL")
-    val isDone = if (batch.repairs) s"AND NOT (${isOp(RowOp.Update)} AND $goes) " else ""
+    val isDone = if (batch.format.repairs) s"AND NOT (${isOp(RowOp.Update)} AND $goes) " else ""
     val lacks = s"${isOp(RowOp.Update)} AND $isMarked" +
-      (if (batch.repairs) s" AND NOT ($goes) AND NOT ($isWhole)" else "")
-    val isThere = if (batch.repairs) "false" else s"${isOp(RowOp.Insert)} AND NOT ($isMarked)"
+      (if (batch.format.repairs) s" AND NOT ($goes) AND NOT ($isWhole)" else "")
+    val isThere =
+      if (batch.format.repairs) "false" else s"${isOp(RowOp.Insert)} AND NOT ($isMarked)"
     Seq(
       updates(value =>
         s"CASE WHEN $isThere THEN ${raise(Drift.There, "s.")} " +
@@ -105,8 +107,8 @@ final class KeyedWrite(batch: TableBatch) {
   private def versioning: String = {
     import batch.format.version._
     val ends = s"s.${column(toLsn)}"
-    val isThere = if (batch.repairs) "false" else isOp(RowOp.Insert)
-    val isAdded = Seq(RowOp.Replace) ++ (if (batch.repairs) Nil else Seq(RowOp.Delete))
+    val isThere = if (batch.format.repairs) "false" else isOp(RowOp.Insert)
+    val isAdded = Seq(RowOp.Replace) ++ (if (batch.format.repairs) Nil else Seq(RowOp.Delete))
     val others = Seq(toTime, isCurrent)
       .map(ordinal => s", t.${name(ordinal)} = s.${column(ordinal)}").mkString
     Seq(
@@ -163,7 +165,7 @@ final class KeyedWrite(batch: TableBatch) {
   /** @param which a further condition, or nothing */
   private def inserts(which: String): String = {
     val mayInsert =
-      if (batch.repairs) isWhole else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
+      if (batch.format.repairs) isWhole else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
     adding(which, mayInsert)
   }
 
@@ -181,13 +183,14 @@ final class KeyedWrite(batch: TableBatch) {
     val anyUnsent =
       unsent.map(FoldedColumns.unsent).foldLeft("false")((all, flag) => s"$all OR $flag")
     val missing = raise(Drift.Missing, "")
-    if (batch.repairs) rows.where(s"$Op <> '${RowOp.Delete}' AND if($anyUnsent, $missing, true)")
+    if (batch.format.repairs)
+      rows.where(s"$Op <> '${RowOp.Delete}' AND if($anyUnsent, $missing, true)")
     else rows.where(s"if($Op IN ('${RowOp.Insert}', '${RowOp.Replace}'), true, $missing)")
   }
 
   /** Counts the rows that a MERGE changes in another way than the server did. */
   private def repaired(rows: DataFrame): Long =
-    if (!batch.repairs) 0
+    if (!batch.format.repairs) 0
     else {
       val there = batch.living.get.select(
         key.map(ordinal => col(name(ordinal)).as(s"t$ordinal")) :+ lit(true).as("is_there"): _*
@@ -364,10 +367,11 @@ final class CountedWrite(batch: TableBatch) {
     val net = batch.checkpoint(counts(folded))
     val came = copies(net.where(s"$Count > 0"))
     if (batch.summary.truncated.isDefined) {
-      val rows = if (batch.repairs) came else copies(net.where(s"if($Count > 0, true, $raise)"))
+      val rows =
+        if (batch.format.repairs) came else copies(net.where(s"if($Count > 0, true, $raise)"))
       PlannedWrite(
         TargetWrite.Overwrite(rows.selectExpr(batch.named: _*)),
-        if (batch.repairs) total(net.selectExpr(s"greatest(-$Count, 0)")) else 0
+        if (batch.format.repairs) total(net.selectExpr(s"greatest(-$Count, 0)")) else 0
       )
     } else if (batch.summary.deletes + batch.summary.updates == 0) {
       PlannedWrite(TargetWrite.Append(came.selectExpr(batch.named: _*)), 0)
@@ -377,7 +381,7 @@ final class CountedWrite(batch: TableBatch) {
   private def merge(net: DataFrame, came: DataFrame): PlannedWrite = {
     // The number of copies that remain; negative if the cut deletes more copies than the target has.
     val went = batch.checkpoint(found(net.where(s"$Count < 0")))
-    val enough = if (batch.repairs) went else went.where(s"if($Count >= 0, true, $raise)")
+    val enough = if (batch.format.repairs) went else went.where(s"if($Count >= 0, true, $raise)")
     val left = copies(enough.where(s"$Count > 0"))
     def op(rows: DataFrame, value: String) = rows.selectExpr(columns :+ s"'$value' AS $Op": _*)
     val rows = op(came, RowOp.Insert)
@@ -392,7 +396,7 @@ final class CountedWrite(batch: TableBatch) {
       s"THEN INSERT (${schema.indices.map(name).mkString(", ")}) " +
       s"VALUES (${schema.indices.map(value).mkString(", ")})"
     val condition = (s"s.$Op = '${RowOp.Delete}'" +: same).mkString(" AND ")
-    val repaired = if (batch.repairs) total(went.selectExpr(s"greatest(-$Count, 0)")) else 0
+    val repaired = if (batch.format.repairs) total(went.selectExpr(s"greatest(-$Count, 0)")) else 0
     PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired)
   }
 

@@ -110,28 +110,27 @@ final class KeyLookup(
           among.forall(isAmong => file.bounds(at).forall(isAmong.tupled))
         }
       )
-      val kept = table.keys
       val names = (ordinals ++ end).map(columnName(table, _))
-      kept.begin(names, table.files)
-      val unknown = candidates.filter(kept.of(_).isEmpty)
+      table.keys.begin(names, table.files)
+      val unknown = candidates.filter(table.keys.of(_).isEmpty)
       val rows = unknown.map(_.rows).sum
       if (rows > most) {
-        kept.wanted = Some(WantedKeys(columns, names, unknown.map(_.path).toSet, most))
+        table.keys.wanted = Some(WantedKeys(columns, names, unknown.map(_.path).toSet, most))
         throw new NotDirect(s"the files that can have the keys have $rows rows")
       }
-      inThreads(candidates)(scan(table, _, ordinals, end, found))
+      inThreads(candidates)(searchFile(table, _, ordinals, end, found))
     }
     keys.indices.map(found.get)
   }
 
-  private def scan(
+  private def searchFile(
       table: DirectTable,
       file: DirectFile,
       ordinals: IndexedSeq[Int],
       end: Option[Int],
       found: AtomicReferenceArray[RowPlace]
   ): Unit = table.keys.of(file) match {
-    case Some(kept) => scan(kept, file, found)
+    case Some(kept) => searchKept(kept, file, found)
     case None =>
       val numbers = new KeyNumbers(columns)
       val ends = end.filterNot(file.hasOnlyNulls(_))
@@ -139,12 +138,12 @@ final class KeyLookup(
       table.keys.collecting(file.rows * width) { isKept =>
         // A lookup of no keys only keeps those of the file.
         if (isKept || keys.nonEmpty) {
-          val kept = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
+          val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
           table.read(file, ordinals ++ ends)(
-            scan(_, file, ordinals.indices, ends.nonEmpty, found, kept)
+            searchRows(_, file, ordinals.indices, ends.nonEmpty, found, collected)
           )
           val names = (ordinals ++ end).map(columnName(table, _))
-          kept.foreach(kept => table.keys.keep(names, file, kept.numbers, kept.hasAll))
+          collected.foreach(all => table.keys.keep(names, file, all.numbers, all.hasAll))
         }
       }
   }
@@ -153,17 +152,17 @@ final class KeyLookup(
    * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
    *
    * @param haveEnd whether a column after the key is NULL in the rows that can be found
-   * @param keys takes the keys of these rows
+   * @param collected takes the keys of these rows
    */
-  private def scan(
+  private def searchRows(
       rows: Iterator[InternalRow],
       file: DirectFile,
       at: IndexedSeq[Int],
       haveEnd: Boolean,
       found: AtomicReferenceArray[RowPlace],
-      keys: Option[FileKeys]
+      collected: Option[FileKeys]
   ): Unit = {
-    val kept = keys.orNull
+    val all = collected.orNull
     var position = 0L
     while (rows.hasNext) {
       val row = rows.next()
@@ -172,7 +171,7 @@ final class KeyLookup(
       if (!hasNull(row, at) && !(haveEnd && !row.isNullAt(at.length))) {
         val number = this.number(row, at)
         if (number >= 0) put(found, number, file, position)
-        if (kept != null) kept.add(row, at, position)
+        if (all != null) all.add(row, at, position)
       }
       position += 1
     }
@@ -181,21 +180,21 @@ final class KeyLookup(
   }
 
   /** Finds the keys among those that were kept of a file. */
-  private def scan(
+  private def searchKept(
       kept: KeptKeys,
       file: DirectFile,
       found: AtomicReferenceArray[RowPlace]
   ): Unit = {
     val wanted = numbered
     val width = wanted.width
-    val keys = kept.keys
-    val rows = keys.limit() / (if (kept.hasAll) width else width + 1)
+    val numbers = kept.keys
+    val rows = numbers.limit() / (if (kept.hasAll) width else width + 1)
     val part = new Array[Long](math.min(rows, PartRows) * width)
     var begin = 0
     while (begin < rows) {
       val count = math.min(rows - begin, PartRows)
       // To copy many numbers at once costs less than a call for each of them.
-      keys.get(begin * width, part, 0, count * width)
+      numbers.get(begin * width, part, 0, count * width)
       var row = 0
       while (row < count) {
         val first = part(row * width)
@@ -203,7 +202,7 @@ final class KeyLookup(
           val number = wanted.find(first, if (width == 1) 0 else part(row * width + 1))
           val at = begin + row
           if (number >= 0)
-            put(found, number, file, if (kept.hasAll) at.toLong else keys.get(rows * width + at))
+            put(found, number, file, if (kept.hasAll) at.toLong else numbers.get(rows * width + at))
         }
         row += 1
       }
@@ -295,7 +294,7 @@ object KeyLookup {
       val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
       val found = new AtomicReferenceArray[RowPlace](0)
       chosen.withFilter(file => keys.cache.hasRoom(file.rows * width))
-        .foreach(none.scan(table, _, ordinals, end.headOption, found))
+        .foreach(none.searchFile(table, _, ordinals, end.headOption, found))
     }
   }
 

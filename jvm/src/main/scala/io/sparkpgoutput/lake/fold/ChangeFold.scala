@@ -232,7 +232,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       exists = wasThere
     }
     follow(change.lsn)
-    if (format.isStrict && begins == exists) throw format.contradiction
+    if (!format.repairs && begins == exists) throw format.contradiction
     change.kind match {
       case RowEffect.Delete   => end(change)
       case RowEffect.MovedOut => leave(change)
@@ -442,14 +442,14 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     val found = reader.indexOf(rows.toSeq.map(_.image), old)
     if (found >= 0) rows.remove(found)
     else {
-      if ((gone != null || isEmptied) && format.isStrict) throw format.contradiction
+      if ((gone != null || isEmptied) && !format.repairs) throw format.contradiction
       if (!isEmptied) gone = old
       new NewRow(old, isUpdated = true, lsn = 0, existed = !isEmptied)
     }
   }
 
   override def finish(): UnsafeRow = {
-    if (rows.length > 1 && format.isStrict) throw format.contradiction
+    if (rows.length > 1 && !format.repairs) throw format.contradiction
     if (
       format.splitsReplaced && gone != null && rows.lastOption.exists(!_.isUpdated) && !isReplaced
     ) {

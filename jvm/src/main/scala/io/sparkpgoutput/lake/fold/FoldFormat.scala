@@ -34,7 +34,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  *   the columns of `unsent` that an update did not send. The others lack values because deletions and versions keep
  *   those of the target.
  * @param truncations each TRUNCATE of the cut
- * @param isStrict true makes changes that contradict each other an error
+ * @param repairs false makes changes that contradict each other an error
  * @param mode what the target contains
  * @param splitsReplaced
  *   true gives a key whose row was deleted and inserted again two rows, [[RowOp.Delete]] and
@@ -51,7 +51,7 @@ final case class FoldFormat(
     toasted: Seq[Int],
     truncations: IndexedSeq[Truncation],
     options: ConversionOptions,
-    isStrict: Boolean,
+    repairs: Boolean,
     mode: TableMode,
     splitsReplaced: Boolean
 ) {
@@ -144,7 +144,7 @@ object FoldFormat {
       names: Map[String, String],
       summary: CutSummary,
       options: ConversionOptions,
-      isStrict: Boolean,
+      repairs: Boolean,
       dropped: Seq[StructField] = Nil,
       splitsReplaced: Boolean = false
   ): FoldFormat = {
@@ -190,7 +190,7 @@ object FoldFormat {
       toasted,
       summary.truncations,
       options,
-      isStrict,
+      repairs,
       table.mode,
       splitsReplaced
     )

@@ -207,7 +207,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
       isGone = !begins && !isEmptied
       exists = isGone
     }
-    if (format.isStrict && begins == exists) throw format.contradiction
+    if (!format.repairs && begins == exists) throw format.contradiction
     changed = commit
     change.kind match {
       case RowEffect.Delete => end()
@@ -283,7 +283,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
       went |= row.lsn != commit
       row.born
     } else {
-      if ((isGone || isEmptied || isChecked) && format.isStrict) throw format.contradiction
+      if ((isGone || isEmptied || isChecked) && !format.repairs) throw format.contradiction
       isGone |= !isEmptied
       went = true
       fromTarget(change)
@@ -297,7 +297,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
 
   override protected def commits(): Boolean = {
     if (rows.length > 1) {
-      if (format.isStrict) throw format.contradiction
+      if (!format.repairs) throw format.contradiction
       rows.remove(0, rows.length - 1)
     }
     val hasChanged = went || rows.exists(_.lsn == commit)

@@ -23,11 +23,13 @@ trait CutMessages {
   def bytes: Long
 
   /**
-   * Gives the messages in order: the definition in force (Type messages and a Relation message), then for
-   * each transaction Begin, Origin if there is one, changes, and definitions between them. It can be
-   * called several times.
+   * Gives the messages in order: for each transaction a Begin message, an Origin message if it has one, its changes
+   * and a Commit message. Type and Relation messages are before the first change that they define, and before the first
+   * change of the cut in any case. It can be called several times.
    *
-   * @param take takes the position of a message in its transaction, and the message
+   * @param take
+   *   takes the ordinal of a message in its transaction, and the message. A message that is no change has the ordinal
+   *   [[Cut.NoOrdinal]].
    */
   def foreach(take: (Long, Array[Byte]) => Unit): Unit
 }
@@ -87,12 +89,6 @@ final class Cut private[queue] (
     found.result()
   }
 
-  /**
-   * Calls a function with the ordinal and the message of each entry, in order: for each transaction a Begin
-   * message, an Origin message if it has one, its changes and a Commit message. Type and Relation messages
-   * are before the first change that they define, and before the first change of the cut in any case. A
-   * message that is no change has the ordinal [[Cut.NoOrdinal]].
-   */
   def foreach(take: (Long, Array[Byte]) => Unit): Unit = {
     // An earlier cut can have had the definition that is in force at the first change.
     var missing = first.definition

@@ -11,7 +11,7 @@ import org.apache.spark.sql.delta.actions.{Action, CommitInfo}
 import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.xbean.asm9.ClassReader
 
 /**
@@ -175,9 +175,9 @@ private object DeltaHistory {
     val log = snapshot.deltaLog
     val commits = snapshot.logSegment.deltas
     commits.size < log.checkpointInterval(snapshot.metadata) && commits.lastOption.exists { last =>
-      val system = last.getPath.getFileSystem(log.newDeltaHadoopConf())
+      val system = systemOf(log)
       last.getPath.getName == FileNames.unsafeDeltaFile(log.logPath, snapshot.version).getName &&
-      changed(log, last.getPath).contains(Instant.ofEpochMilli(last.getModificationTime)) &&
+      changed(system, last.getPath).contains(Instant.ofEpochMilli(last.getModificationTime)) &&
       !system.exists(FileNames.unsafeDeltaFile(log.logPath, snapshot.version + 1))
     }
   }
@@ -185,11 +185,11 @@ private object DeltaHistory {
   /** Returns when a commit was made; None if its file is not there any more. */
   def time(log: DeltaLog, version: Long): Option[Instant] =
     Option.when(version >= 0)(FileNames.unsafeDeltaFile(log.logPath, version))
-      .flatMap(changed(log, _))
+      .flatMap(changed(systemOf(log), _))
 
   /** Returns when VACUUM last removed files of the table, if Delta has noted it. */
   def lastVacuum(snapshot: Snapshot): Option[Instant] =
-    changed(snapshot.deltaLog, vacuumInfo(snapshot.deltaLog))
+    changed(systemOf(snapshot.deltaLog), vacuumInfo(snapshot.deltaLog))
 
   private def vacuumInfo(log: DeltaLog) = new Path(log.logPath, "_last_vacuum_info")
 
@@ -222,7 +222,7 @@ private object DeltaHistory {
    * in a day.
    */
   def removeVacuumed(log: DeltaLog): Unit = vacuumedUpTo(log).foreach { last =>
-    val system = log.logPath.getFileSystem(log.newDeltaHadoopConf())
+    val system = systemOf(log)
     val found =
       log.store.listFrom(FileNames.listingPrefix(log.logPath, 0), log.newDeltaHadoopConf())
         .filter(file =>
@@ -244,11 +244,13 @@ private object DeltaHistory {
 
   private val VacuumedUpTo = """"latestCommitVersionOutsideOfRetentionWindow"\s*:\s*(\d+)""".r
 
-  private def changed(log: DeltaLog, file: Path): Option[Instant] =
-    try {
-      val system = file.getFileSystem(log.newDeltaHadoopConf())
-      Some(Instant.ofEpochMilli(system.getFileStatus(file).getModificationTime))
-    } catch { case _: FileNotFoundException => None }
+  /** To make the configuration for it takes longer than to ask it for a file on a local disk. */
+  private def systemOf(log: DeltaLog): FileSystem =
+    log.logPath.getFileSystem(log.newDeltaHadoopConf())
+
+  private def changed(system: FileSystem, file: Path): Option[Instant] =
+    try Some(Instant.ofEpochMilli(system.getFileStatus(file).getModificationTime))
+    catch { case _: FileNotFoundException => None }
 
   /** Returns None if the file is not there. Not every writer describes its commit. */
   private def read(log: DeltaLog, version: Long): Option[Option[DeltaCommit]] =

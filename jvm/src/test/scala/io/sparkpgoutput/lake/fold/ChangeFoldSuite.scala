@@ -148,7 +148,7 @@ class ChangeFoldSuite extends AnyFunSuite {
       .foreach(definition => copy.definition = Some(definition))
     found.map { summary =>
       val format =
-        FoldFormat.of(copy.server.target, names, summary, ConversionOptions(), isStrict = true)
+        FoldFormat.of(copy.server.target, names, summary, ConversionOptions(), repairs = false)
       val chunks = ChangeChunk.pack(rows.iterator)
       copy.write(format, ChangeFold.rows(format, chunks).map(_.copy()).toVector)
       copy.server.oid -> summary
@@ -271,7 +271,7 @@ class ChangeFoldSuite extends AnyFunSuite {
           Map.empty,
           summary.get,
           ConversionOptions(),
-          isStrict = true,
+          repairs = false,
           splitsReplaced = splits
         )
         val op = ChangeFold.schema(format).fieldIndex(FoldedColumns.Op)

@@ -47,7 +47,7 @@ class HistoryRowsSuite extends AnyFunSuite {
       router.summary.map { summary =>
         val sorted = routed.result()
           .sortBy(row => (row.getLong(ChangeFields.HASH), row.getLong(ChangeFields.LSN)))
-        val format = FoldFormat.of(target, names, summary, ConversionOptions(), isStrict = true)
+        val format = FoldFormat.of(target, names, summary, ConversionOptions(), repairs = false)
         val chunks = ChangeChunk.pack(sorted.iterator)
         val found = rows(schema(table), ChangeFold.rows(format, chunks))
         assert(found.map(position).distinct == found.map(position))

@@ -47,7 +47,7 @@ class VersionFoldSuite extends AnyFunSuite {
           Map.empty,
           summary,
           ConversionOptions(),
-          isStrict = true
+          repairs = false
         )
         val sorted = ChangeChunk.grouped(changes.result())
         merge(format, ChangeFold.of(format, sorted).map(_.copy()).toVector)
