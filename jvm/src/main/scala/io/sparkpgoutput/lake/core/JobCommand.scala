@@ -19,7 +19,8 @@ object JobCommand {
   final case class Confirm(lsn: Long) extends JobCommand
 
   /**
-   * Begins a queue at the end of the transaction that is read, and reports [[JobCore.queueBegun]].
+   * Begins a queue, and reports [[JobCore.queueBegun]]. The queue begins above the transaction that is being read. If
+   * the table has changed since the session began, the queue begins with the next session, after that transaction.
    *
    * @param since since when the catalog has shown the table as it is, by the clock of the job
    */

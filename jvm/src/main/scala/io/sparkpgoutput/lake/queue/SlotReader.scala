@@ -105,7 +105,10 @@ final class SlotReader(
    *
    * @param isNewSession
    *   whether the changes have to come from a session that begins after this call, because the table has changed since
-   *   this one began: see [[renew]]
+   *   this one began. Within a session, the server goes on publishing a table as before, and by the same replica
+   *   identity, if only a partitioned table above it has changed: by `ALTER TABLE … SET SCHEMA` or `REPLICA IDENTITY`,
+   *   for example (`rel_sync_cache_relation_cb` in `pgoutput.c` forgets the changed table alone). Before version 15,
+   *   this also holds if the table becomes a partition or stops being one.
    */
   def beginQueue(oid: Long, makeQueue: Long => TableQueue, isNewSession: Boolean)(
       made: TableQueue => Unit
@@ -120,10 +123,7 @@ final class SlotReader(
       touched -= oid
       made(queue)
     }
-    if (isNewSession) {
-      tasksOfNext.add(() => begin())
-      renew()
-    } else tasks.add(() => begin()): Unit
+    (if (isNewSession) tasksOfNext else tasks).add(() => begin()): Unit
   }
 
   /** Forgets a queue that the job does not need any more. */
@@ -144,13 +144,16 @@ final class SlotReader(
   /** Asks the server how far it is, so that a reader that waits for an LSN gets there at once. */
   def ask(isWaiting: Boolean): Unit = asks = isWaiting
 
-  /**
-   * Begins a new session. Within a session, the server goes on publishing a table as before, and by the same replica
-   * identity, if only a partitioned table above it has changed: by `ALTER TABLE … SET SCHEMA` or `REPLICA IDENTITY`,
-   * for example (`rel_sync_cache_relation_cb` in `pgoutput.c` forgets the changed table alone). Before version 15,
-   * this also holds if the table becomes a partition or stops being one.
-   */
+  /** Begins a new session at once, also if the server has to send a transaction again from its beginning. */
   def renew(): Unit = isRenewing = true
+
+  /**
+   * Whether a new session can begin for the tasks that need one. A session that ends inside a transaction, or before it
+   * has reached what was read, makes no progress: the server decodes the WAL again from the restart LSN of the slot. If
+   * such sessions followed one another, the reader would read the same for ever.
+   */
+  private def isTimeForNext =
+    !tasksOfNext.isEmpty && !isOpen && !Lsn.isBelow(reached, readLsn)
 
   /** The age of the session, or of the one that begins. */
   def sessionMillis: Long = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began)
@@ -176,9 +179,9 @@ final class SlotReader(
     try
       while (!isStopping)
         try {
-          // What is asked for from here on needs another session than the one that begins.
           isRenewing = false
           began = System.nanoTime()
+          // What is asked for from here on needs another session than the one that begins.
           val waiting = tasksOfNext.asScala.toSeq
           session = Some(open(isAgain = failures > 0))
           val (first, opened) = (readLsn, System.nanoTime())
@@ -189,7 +192,7 @@ final class SlotReader(
             tasksOfNext.remove(task)
             task()
           }
-          while (!isStopping && !isRenewing) {
+          while (!isStopping && !isRenewing && !isTimeForNext) {
             step(session.get)
             if (failures > 0 && isSettled) works()
           }
@@ -353,14 +356,16 @@ final class SlotReader(
     if (!session.copy.isActive)
       throw new SQLException("The server ended the session.", SqlState.ConnectionFailure)
     val now = System.nanoTime()
-    if (asks && now - lastQuestion > QuestionInterval) {
+    // An answer also shows whether the session has reached what was read, which the next one waits for.
+    val isAsking = asks || !tasksOfNext.isEmpty
+    if (isAsking && now - lastQuestion > QuestionInterval) {
       lastQuestion = now
       send(session, askReply = true)
     }
     // A look for a message costs some CPU, also if there is none. A task ends the wait.
     val millis =
       if (now - lastData < BusyInterval) BusyMillis
-      else if (asks || now - lastData < QuietInterval) QuietMillis
+      else if (isAsking || now - lastData < QuietInterval) QuietMillis
       else SilentMillis
     Option(tasks.poll(millis, TimeUnit.MILLISECONDS)).foreach(task => task())
   }

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.lake.queue
 
 import java.nio.ByteBuffer
-import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
@@ -29,9 +29,14 @@ class SlotReaderSuite extends AnyFunSuite {
   private val id = "4b3c1f6a-5d0e-4c53-9f4e-0a4f0f3c0a01"
 
   /** A server with a slot, which a session holds until somebody ends its process. */
-  private class Slot(sent: Long, messages: Array[Byte]*) {
+  private class Slot(first: Long, messages: Array[Byte]*) {
+
+    /** What the server says at the end of its messages: it has sent what is below this LSN. */
+    @volatile var sent: Long = first
+
     @volatile var holder = Option.empty[Int]
     @volatile var failsOnce = false
+
     val started = new ConcurrentLinkedQueue[Int]
     val ended = new ConcurrentLinkedQueue[Int]
 
@@ -87,7 +92,8 @@ class SlotReaderSuite extends AnyFunSuite {
     override def connected(): Unit = ()
     override def isFull: Boolean = false
     override def read(end: Long, changed: Iterable[Long]): Unit = lsn = end
-    override def unknown(oid: Long): Unit = ()
+    @volatile var unknowns = 0
+    override def unknown(oid: Long): Unit = unknowns += 1
     override def hidden(
         oid: Long,
         name: TableName,
@@ -166,6 +172,52 @@ class SlotReaderSuite extends AnyFunSuite {
     reading(slot, job) { (_, error) =>
       eventually(waits)(assert(slot.started.size > 1, s"${job.problem} ${error.get}"))
       assert(job.lsn == 201 && job.problem == null)
+    }
+  }
+
+  private val begin200 = sent('B', 20)(_.putLong(200))
+  private val commit200 = sent('C', 25)(_.put(0.toByte).putLong(200).putLong(201))
+  private def insert = sent('I', 8)(_.putInt(16400).put('N'.toByte).putShort(0))
+
+  /** Asks for a queue, and returns it when it begins. */
+  private def begunQueue(reader: SlotReader, isNewSession: Boolean): AtomicReference[TableQueue] = {
+    val space = new QueueSpace(1000000, 0, null)
+    val begun = new AtomicReference[TableQueue]
+    reader.beginQueue(16400, new TableQueue(16400, _, space), isNewSession)(begun.set(_))
+    begun
+  }
+
+  test("a queue that needs a new session begins above the transaction that is being read") {
+    val goesOn = new CountDownLatch(1)
+    val messages = LazyList(begin200, insert).lazyAppendedAll {
+      goesOn.await()
+      Seq(insert, commit200)
+    }
+    val (slot, job) = (new Slot(201, messages: _*), new Job)
+    reading(slot, job) { (reader, error) =>
+      eventually(waits)(assert(job.unknowns == 1, s"${job.problem} ${error.get}"))
+      val queue = begunQueue(reader, isNewSession = true)
+      Thread.sleep(500)
+      assert(slot.started.size == 1 && queue.get == null)
+      goesOn.countDown()
+      eventually(waits)(assert(queue.get != null, s"${job.problem} ${error.get}"))
+      assert(slot.started.size == 2 && queue.get.from == 201 && job.unknowns == 2)
+    }
+  }
+
+  test("a session is not renewed for a queue before it has reached what was read") {
+    val (slot, job) = (new Slot(300), new Job)
+    reading(slot, job) { (reader, error) =>
+      eventually(waits)(assert(job.lsn == 300, s"${job.problem} ${error.get}"))
+      slot.sent = 150
+      val first = begunQueue(reader, isNewSession = true)
+      eventually(waits)(assert(first.get != null, s"${job.problem} ${error.get}"))
+      slot.sent = 300
+      val second = begunQueue(reader, isNewSession = true)
+      Thread.sleep(1000)
+      assert(slot.started.size == 2 && second.get == null, "it would read the same again for ever")
+      reader.renew()
+      eventually(waits)(assert(second.get != null && slot.started.size == 3))
     }
   }
 
