@@ -40,8 +40,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *   1. No commit of the table runs.
  *   2. The state says that the table is copied, with a new generation: the number of a copy, which is greater than that
  *      of all earlier copies of the job.
- *   3. The queue begins at q. If the reader is inside a transaction, q is just above its commit LSN. Otherwise, q is
- *      the read LSN.
+ *   3. The queue begins at q. If the reader is inside a transaction, q is just above its commit LSN, and not below the
+ *      read LSN. Otherwise, q is the read LSN.
  *   4. The server makes a snapshot. It sees the transactions below its LSN L0, and no others. If L0 is below q,
  *      or below the mark of the table, the server is behind, and another snapshot is made.
  *   5. The state gets L0 and the definition of the table in the snapshot. If the target has a mark of a greater

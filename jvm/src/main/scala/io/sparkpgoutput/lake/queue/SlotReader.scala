@@ -114,8 +114,8 @@ final class SlotReader(
       made: TableQueue => Unit
   ): Unit = {
     def begin(): Unit = {
-      // A queue begins with a whole transaction.
-      val from = if (isOpen) lsn + 1 else readLsn
+      // A queue begins with a whole transaction. One that is sent again is below the read LSN, and is left out.
+      val from = if (isOpen) Lsn.max(lsn + 1, readLsn) else readLsn
       val queue = makeQueue(from)
       queues.put(oid, queue).foreach(_.drop())
       // The options hide columns of the table as it is now, and not as it was before.

@@ -221,6 +221,17 @@ class SlotReaderSuite extends AnyFunSuite {
     }
   }
 
+  test("a queue does not claim the changes of a transaction that is sent again") {
+    val (slot, job) = (new Slot(300, keepalive(300), begin200, insert), new Job)
+    reading(slot, job) { (reader, error) =>
+      eventually(waits)(assert(job.lsn == 300, s"${job.problem} ${error.get}"))
+      Thread.sleep(200)
+      val queue = begunQueue(reader, isNewSession = false)
+      eventually(waits)(assert(queue.get != null))
+      assert(queue.get.from == 300)
+    }
+  }
+
   test("a server whose timeline branched off below what an earlier session has read is refused") {
     val (slot, job) = (new Slot(300), new Job)
     reading(slot, job) { (reader, error) =>
