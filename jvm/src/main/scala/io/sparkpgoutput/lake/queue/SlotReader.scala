@@ -265,13 +265,15 @@ final class SlotReader(
         events.continues(server.timeline)
         SlotChecks.publications(sql, settings.publications)
         events.mayRead()
-        def check() =
-          SlotChecks.beforeReading(
-            SlotState.read(sql, settings.slot),
-            server,
-            identity,
-            events.state.confirmed
-          )
+        def check() = {
+          // It comes first, because the marks of copies grow while the server is asked.
+          val has = Lsn.max(readLsn, events.state.walEnd)
+          val slot = SlotState.read(sql, settings.slot)
+          val found = SlotChecks.beforeReading(slot, server, identity, events.state.confirmed)
+          // The server would leave out new transactions below the read LSN. A standby that has started again can still
+          // replay what it had replayed before.
+          if (!server.inRecovery) SlotChecks.walEnd(settings.slot, has, found.flushLsn)
+        }
         check()
         val copy = start(connection, sql)
         // Nobody can move the slot from here on.

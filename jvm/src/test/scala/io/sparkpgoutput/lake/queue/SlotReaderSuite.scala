@@ -37,6 +37,8 @@ class SlotReaderSuite extends AnyFunSuite {
     @volatile var holder = Option.empty[Int]
     @volatile var failsOnce = false
 
+    /** The end of its WAL. */
+    @volatile var flush = "0/FFFF"
     val started = new ConcurrentLinkedQueue[Int]
     val ended = new ConcurrentLinkedQueue[Int]
 
@@ -72,7 +74,7 @@ class SlotReaderSuite extends AnyFunSuite {
       "application_name" -> s"spark-pgoutput $id 1",
       "wait_event" -> null,
       "apply_lsn" -> null,
-      "flush_lsn" -> "0/FFFF",
+      "flush_lsn" -> flush,
       "keep_size" -> null,
       "oldest_process" -> null,
       "oldest_age" -> null,
@@ -229,6 +231,19 @@ class SlotReaderSuite extends AnyFunSuite {
       val queue = begunQueue(reader, isNewSession = false)
       eventually(waits)(assert(queue.get != null))
       assert(queue.get.from == 300)
+    }
+  }
+
+  test("a server whose WAL ends below what an earlier session has read is refused") {
+    val (slot, job) = (new Slot(300), new Job)
+    reading(slot, job) { (reader, error) =>
+      eventually(waits)(assert(job.lsn == 300))
+      slot.flush = "0/C8"
+      reader.renew()
+      eventually(waits)(error.get match {
+        case found: PgOutputException => assert(found.getCondition == "PGOUTPUT_SERVER_BEHIND")
+        case other                    => fail(s"$other ${job.problem}")
+      })
     }
   }
 
