@@ -238,8 +238,9 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       if (work.losing.nonEmpty) {
         dropQueue(oid, work)
         copyAgain(oid, work, now)
-      } else if (wasApplying && table.copyReason.nonEmpty && failure.kind != TableFailure.Waits) {
-        // A user has asked for a copy, and the changes that should come before it cannot be applied.
+      } else if (wasApplying && table.copyReason.nonEmpty && !work.triesAgain(failure)) {
+        // The changes that should come before the requested copy cannot be applied, also not after some tries. If the
+        // table became `Failed`, `JobState.put` would let it need a copy too.
         work.notBefore = now
         change(oid)(_.copying(table.copyReason.get))
         write(): Unit
@@ -262,10 +263,12 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       if (failure.kind == TableFailure.NeedsCopy)
         s"$text Run spark-pgoutput resync --table '${table.name.unambiguous}' with the --checkpoint of the job."
       else text
+    val passesBeforeCopy = failure.kind == TableFailure.Retried && table.copyReason.nonEmpty
     failure.kind match {
-      case TableFailure.Waits =>
+      // A live table that is to be copied tries its changes again: if it failed, it would be copied without them.
+      case kind if kind == TableFailure.Waits || passesBeforeCopy =>
         waitsAgain(work)
-        work.waits(text, now)
+        if (passesBeforeCopy) work.retries(text, now) else work.waits(text, now)
         // Nothing is known of what has changed, so the next try counts as the first.
         work.triedWith = None
         // Its queue is dropped below. So it needs another copy, even if this one was committed in spite of the error.

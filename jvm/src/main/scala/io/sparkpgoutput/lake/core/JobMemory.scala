@@ -344,11 +344,12 @@ abstract private[core] class JobMemory(start: JobState) {
 
   /**
    * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table
-   * until the table has all changes before it, so the reader must not be far behind.
+   * until the table has all changes before it, so the reader must not be far behind, and the changes must not fail.
    */
   protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
-      work.leaving.isEmpty && now >= work.snapshotAfter && !Lsn.isBelow(readLsn, endAtLook)
+      work.retried == 0 && work.leaving.isEmpty && now >= work.snapshotAfter &&
+      !Lsn.isBelow(readLsn, endAtLook)
 
   /** Returns whether a table with a snapshot lacks changes that come before it. */
   protected def lacksChanges(work: TableWork) = work.snapshot.exists(made =>
@@ -420,6 +421,9 @@ final private class TableWork {
   var lastCommit = Long.MinValue / 2
   var notBefore = Long.MinValue / 2
   var failures = 0
+
+  /** How often the changes before a requested copy have failed since the last commit. */
+  var retried = 0
   var waiting: Option[String] = None
 
   /** When `waiting` began, if it is set, and when it was set last. */
@@ -489,6 +493,7 @@ final private class TableWork {
     lastCommit = now
     failedSince = None
     failures = 0
+    retried = 0
     waiting = None
     isAlone = false
     notBefore = now
@@ -504,6 +509,12 @@ final private class TableWork {
 
   /** The table has failed, and the job will try again. */
   def retries(text: String, now: Long): Unit = pause(text, now, FirstRetry, MostRetry)
+
+  /** Notes an error of the changes before a requested copy. Returns whether they are tried again. */
+  def triesAgain(failure: TableFailure): Boolean = {
+    if (failure.kind == TableFailure.Retried) retried += 1
+    failure.passes && retried < MostTries
+  }
 
   private def pause(text: String, now: Long, first: Long, most: Long): Unit = {
     if (waiting.isEmpty) waitingSince = now
@@ -532,6 +543,9 @@ private object TableWork {
   final val MostWait = 60000L
   final val FirstRetry = 10000L
   final val MostRetry = 600000L
+
+  /** How often the changes before a requested copy fail until the table is copied without them: after 20 minutes. */
+  final val MostTries = 8
 
   /** How often a table is copied for the same reason, without a cut or another definition in between. */
   final val MostCopies = 3

@@ -324,6 +324,48 @@ class JobCoreSuite extends AnyFunSuite {
     assert(run(core, 7).exists(_.isInstanceOf[DropQueue]))
   }
 
+  test("a history whose changes meet an error that passes tries them again before it is copied") {
+    val (core, _) = copiedHistory()
+    def fails(now: Long): Unit =
+      core.failed(oid, TableFailure(TableFailure.Retried, "A right is missing."), now)
+    fails(4)
+    val commands = run(core, 5)
+    assert(commands.contains(DropSnapshot(oid)) && !commands.exists(_.isInstanceOf[DropQueue]))
+    assert(core.state.tables(oid).status == Live)
+    assert(core.state.tables(oid).copyReason.contains("asked"))
+    assert(core.shown(oid).waits.contains("A right is missing."))
+    assert(!run(core, 10003).contains(ApplyCut(oid, 200)))
+    val again = run(core, 10004)
+    assert(again.contains(ApplyCut(oid, 200)) && !again.contains(MakeSnapshot(oid)))
+    core.applied(oid, 200, None, 10005)
+    assert(run(core, 10006).contains(MakeSnapshot(oid)), "the changes are applied")
+  }
+
+  test("a history whose changes meet the same error again and again is copied without them") {
+    val (core, _) = copiedHistory()
+    def fails(now: Long): TableStatus = {
+      core.failed(oid, TableFailure(TableFailure.Retried, "Unknown."), now)
+      core.state.tables(oid).status
+    }
+    (1 to 7).foreach { number =>
+      assert(fails(number * 600000L) == Live)
+      assert(run(core, (number + 1) * 600000L).contains(ApplyCut(oid, 200)))
+    }
+    assert(fails(4800000) == Copying("asked"))
+  }
+
+  test(
+    "a definition that meets an error that passes is compared again before a history is copied"
+  ) {
+    val (core, _) = job(history)
+    compared(core)
+    look(core, "altered")
+    assert(run(core, 2).contains(ApplyCut(oid, 100)))
+    core.resync(oid, "asked", 3)
+    core.failed(oid, TableFailure(TableFailure.Retried, "A right is missing."), 4)
+    assert(run(core, 10004).contains(ApplyCut(oid, 100)))
+  }
+
   test("a failed table whose cause was corrected is tried again, also after an error that passes") {
     val (core, _) = job()
     compared(core)
