@@ -82,8 +82,13 @@ abstract private[core] class JobMemory(start: JobState) {
     }
   }
 
-  /** Writes the state with the LSN that can be confirmed now, for the end of the job. */
+  /**
+   * Writes the state with the LSN that can be confirmed now, for the end of the job. A live table whose requested copy
+   * is not committed is live in it: the next process applies its changes, and copies it later. If the commit succeeded
+   * in spite of the end, the next process finds the newer mark, and goes on from there.
+   */
   def finish(): Unit = {
+    works.values.filter(_.losing.isEmpty).foreach(_.live.foreach(put))
     tell()
     isUrgent = true
   }

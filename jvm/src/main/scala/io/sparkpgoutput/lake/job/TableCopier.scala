@@ -61,8 +61,9 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * changes up to L0, and none from L0 on. Then come the new generation and L0 in one state, and step 6. If a cut meets
  * an error that passes, the job gives up the snapshot and makes another one later. The job also gives up the snapshot
  * in two more cases. The changes up to L0 do not come within five minutes: the snapshot locks the table. Or step 6
- * fails for a reason that passes. The table then has its earlier generation again. If its rows were committed in spite
- * of the error, the next cut finds the new generation, and the table is copied.
+ * fails for a reason that passes, or is interrupted because the job ends in order. The table then has its earlier
+ * generation again. If its rows were committed nevertheless, the next cut finds the new generation, and the table is
+ * copied. If a start comes first, it goes on from the new mark, and the table is copied once more.
  *
  * In all other cases, these rows lack the changes between what was applied before step 1 and L0. Examples are a cut
  * that cannot be applied, a copy that no user has requested, and a kill between steps 5 and 6.

@@ -193,6 +193,34 @@ class JobCoreSuite extends AnyFunSuite {
     assert(run(core, 60007).contains(MakeSnapshot(oid)))
   }
 
+  test("a history whose copy is committed at the end of the job keeps its changes") {
+    val (core, queue) = copiedHistory()
+    queue.position = Some(350)
+    core.read(400)
+    core.applied(oid, 300, None, 4)
+    val before = core.state.tables(oid)
+    run(core, 5)
+    assert(run(core, 6).contains(CommitCopy(oid)))
+    core.stop()
+    core.finish()
+    assert(core.state.tables(oid) == before && before.copyReason.contains("asked"))
+    assert(core.state.confirmed == 350)
+  }
+
+  test("the end of the job brings back no queue that is given up") {
+    val (core, queue) = copiedHistory()
+    queue.position = Some(350)
+    core.read(400)
+    core.applied(oid, 300, None, 4)
+    run(core, 5)
+    assert(run(core, 6).contains(CommitCopy(oid)))
+    core.isFull = true
+    assert(run(core, 7).nonEmpty)
+    core.stop()
+    core.finish()
+    assert(core.state.tables(oid).isCopying)
+  }
+
   test("the definition of the rows of a target is in the state until a copy is committed") {
     val known = start.tables(oid).copy(number = 2)
     val former = Some(FormerDefinition(definition, generation = 1))

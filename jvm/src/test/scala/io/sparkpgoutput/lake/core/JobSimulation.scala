@@ -11,7 +11,7 @@ final class SimulationFailure(text: String) extends RuntimeException(text)
 
 /**
  * One history of a job, against a simulated server, checkpoint folder and target in memory. A seed decides
- * who goes next, which call fails, which answer is lost, and when a process is killed or suspended. At the
+ * who goes next, which call fails, which answer is lost, and when a process is stopped, killed or suspended. At the
  * end all causes are corrected, and the tables of the target must become equal to those of the server.
  */
 final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Boolean = false) {
@@ -143,6 +143,8 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       old += process
       say(s"${process.epoch} is suspended")
     } else {
+      // Half of the processes end in order.
+      if (process.epoch % 2 == 0) process.stop()
       server.reader = server.reader.filterNot(_ eq process)
       say(s"${process.epoch} is killed")
     }

@@ -132,6 +132,15 @@ final class SimulatedProcess(
     }
   }
 
+  /** Ends the process in order: its work is interrupted, and then it writes its last state. */
+  def stop(): Unit = if (!isOver) {
+    core.stop()
+    core.finish()
+    say(s"$epoch: ends with ${JobSimulation.text(core.state)}")
+    world.write(epoch, core.state)
+    confirm(core.state.confirmed)
+  }
+
   private def confirm(lsn: Long): Unit =
     if (server.reader.contains(this) && lsn > server.confirmed) {
       server.confirmed = lsn
