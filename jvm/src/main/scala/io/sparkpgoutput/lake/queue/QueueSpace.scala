@@ -38,11 +38,14 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   private var files = 0L
   private var isClosed = false
 
-  /** Blocks did not get from memory to disk: the disk is used up, or cannot be written. */
+  /**
+   * Blocks did not get from memory to disk: the disk is used up, or cannot be written. That ends when they get there,
+   * when a file is removed, and when the memory has room again.
+   */
   @volatile private var isStuck = false
   @volatile private var tried = 0L
 
-  /** Since when the disk has not been written; None if it could be written the last time. */
+  /** Since when blocks wait for a disk that cannot be written; None if none wait. */
   @volatile private var failing = Option.empty[Long]
 
   /** The bytes that queues have in memory. */
@@ -55,14 +58,15 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
    * Returns whether memory and disk are both used up, or the disk cannot be written. Then the reader stops reading,
    * and the core can drop a queue. From time to time it looks whether the disk can be written again.
    */
-  def isFull: Boolean = isAboveMemory && {
+  def isFull: Boolean = {
     makeRoom()
     isAboveMemory && isStuck
   }
 
   /**
-   * Returns whether no room was found the last time, and nothing was removed since. A disk that cannot be written
-   * counts after some seconds, because another program can use it up for a moment.
+   * Returns whether no room was found the last time, no file was removed since, and the memory has been above its limit
+   * all the time. A disk that cannot be written counts after some seconds, because another program can use it up for a
+   * moment.
    */
   def isStillFull: Boolean = isAboveMemory && isStuck &&
     failing.forall(System.nanoTime() - _ > QueueSpace.FailingNanos)
@@ -78,6 +82,11 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
         if (!isStuck) failing = None
         tried = System.nanoTime()
       }
+    else if (!isAboveMemory && (isStuck || failing.nonEmpty)) {
+      // Nothing waits for the disk any more. An error much later is a new one.
+      isStuck = false
+      failing = None
+    }
 
   @tailrec private def spill(): QueueSpace.Outcome = {
     val outcome =

@@ -206,6 +206,28 @@ class TableQueueSuite extends AnyFunSuite {
     Files.delete(parent)
   }
 
+  test("a disk that cannot be written again, much later, is not full at once") {
+    val parent = Files.createTempDirectory("queue")
+    val obstacle = Files.createFile(parent.resolve("file"))
+    val space = new QueueSpace(1000000, Long.MaxValue, new File(obstacle.toFile, "folder"))
+    def fill(): TableQueue = {
+      val queue = new TableQueue(1, 0, space)
+      (1 to 3).foreach(n => put(queue, n * 10L, 900000))
+      queue
+    }
+    val first = fill()
+    assert(space.isFull)
+    Thread.sleep(5200)
+    assert(space.isStillFull)
+    first.drop()
+    assert(!space.isFull)
+    fill()
+    assert(space.isFull && !space.isStillFull)
+    space.close()
+    Files.delete(obstacle)
+    Files.delete(parent)
+  }
+
   test("a file that is lost is named, and the blocks that follow are written to another one") {
     withSpace(300000) { (space, folder) =>
       val queue = new TableQueue(1, 0, space)
