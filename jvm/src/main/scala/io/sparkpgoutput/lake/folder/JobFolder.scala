@@ -4,10 +4,13 @@ import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.AccessDeniedException
 import java.time.{Duration, Instant}
+import java.util.concurrent.ConcurrentHashMap
 import java.util.{Locale, UUID}
 
 import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
+
+import org.apache.spark.internal.Logging
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.security.AccessControlException
@@ -27,8 +30,11 @@ import io.sparkpgoutput.lake.core.JobState
  * All methods throw IOException if the file system is away or read-only, and can be called again then. A
  * method that reads makes no folder. Threads can use it at the same time.
  */
-final class JobFolder(path: String, configuration: Configuration) {
+final class JobFolder(path: String, configuration: Configuration) extends Logging {
   import JobFolder._
+
+  /** The requests whose files could not be read the last time. */
+  private val unread = ConcurrentHashMap.newKeySet[String]
 
   private val states = new StateFormat.Writer(UUID.randomUUID.toString)
 
@@ -119,20 +125,30 @@ final class JobFolder(path: String, configuration: Configuration) {
     }
   }
 
-  /** The requests that are not handled, in the order in which users have asked. */
+  /** The requests that are not handled and can be read, in the order in which users have asked. */
   def requests(): Seq[JobRequest] =
     requestIds.sorted.flatMap(request) // None if it was handled since
 
   private def requestIds =
     files.list(Requests).map(_.name).collect { case RequestName(id) => id }
 
-  /** A user can write a file that the job may not read. */
+  /**
+   * A user can write a file that the job may not read. A file that the file system cannot read, for example because a
+   * block of HDFS is missing, is read again later: other requests and the start of the job do not wait for it.
+   */
   private def request(id: String): Option[JobRequest] = {
     val file = full(requestFile(id))
-    try files.read(requestFile(id)).map(RequestFormat.request(file, id, _))
-    catch {
+    try {
+      val content = files.read(requestFile(id))
+      unread.remove(id): Unit
+      content.map(RequestFormat.request(file, id, _))
+    } catch {
       case denied @ (_: AccessDeniedException | _: AccessControlException) =>
         Some(UnreadableRequest(id, s"The job may not read the file $file. ${denied.getMessage}"))
+      case error: IOException =>
+        if (unread.add(id))
+          logWarning(s"The request $file cannot be read, so it waits.", error)
+        None
     }
   }
 

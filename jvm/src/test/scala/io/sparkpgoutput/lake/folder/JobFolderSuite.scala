@@ -38,6 +38,7 @@ class JobFolderSuite extends AnyFunSuite {
         finally {
           TestFileSystems.failsAt = -1
           TestFileSystems.denied = None
+          TestFileSystems.unreadable = None
         }
       }
     }
@@ -288,6 +289,27 @@ class JobFolderSuite extends AnyFunSuite {
     val Seq(one, UnreadableRequest("2", problem), three) = folder.requests(): @unchecked
     assert(Seq(one, three) == Seq("1", "3").map(ResyncAllRequest(_)))
     assert(problem.contains("may not read") && problem.contains("2.json"), problem)
+  }
+
+  onInterrupted("a request that the file system cannot read waits, and does not hide the others") {
+    (_, open) =>
+      val folder = open()
+      assert(folder.take(1, first))
+      val all = Seq("1", "2", "3").map(ResyncAllRequest(_))
+      all.foreach(folder.ask)
+      TestFileSystems.unreadable = Some("2.json")
+      assert(folder.requests() == all.filter(_.id != "2"))
+      assert(folder.requests().size == 2)
+      TestFileSystems.unreadable = None
+      assert(folder.requests() == all)
+  }
+
+  onEach("a folder with the name of a request does not hide the others") { (path, open) =>
+    val folder = open()
+    assert(folder.take(1, first))
+    folder.ask(ResyncAllRequest("1"))
+    Files.createDirectories(path.resolve("requests/0.json"))
+    assert(folder.requests() == Seq(ResyncAllRequest("1")))
   }
 
   onEach("answers come in the order in which they were given") { (path, open) =>

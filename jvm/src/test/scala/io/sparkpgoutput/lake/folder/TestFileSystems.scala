@@ -29,6 +29,9 @@ object TestFileSystems {
   /** The end of the name of a file that may not be read. */
   @volatile var denied: Option[String] = None
 
+  /** The end of the name of a file that the file system cannot read. */
+  @volatile var unreadable: Option[String] = None
+
   /** Whether files may be written and not removed. */
   @volatile var keepsFiles: Boolean = false
 
@@ -54,6 +57,7 @@ object TestFileSystems {
     override def open(path: Path, bufferSize: Int): FSDataInputStream = {
       if (denied.exists(path.getName.endsWith))
         throw new AccessControlException("Permission denied")
+      if (unreadable.exists(path.getName.endsWith)) throw new IOException("A block is missing.")
       super.open(path, bufferSize)
     }
 
