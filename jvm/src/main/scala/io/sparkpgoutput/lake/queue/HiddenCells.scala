@@ -29,8 +29,11 @@ final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
   import HiddenCells._
 
   private val shown = kinds.count(_ != Excluded)
-  private var output = new Array[Byte](256)
+  private var output = new Array[Byte](FirstSize)
   private var size = 0
+
+  /** The bytes that messages can have before the buffer grows. */
+  private[queue] def room: Int = output.length
 
   /** Rewrites a Relation message. */
   def relation(message: Array[Byte]): Array[Byte] = {
@@ -47,7 +50,7 @@ final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
       else if (kind == Hashed) append(TypeOfHash, 0, TypeSize)
       at = name + TypeSize
     }
-    Arrays.copyOf(output, size)
+    written()
   }
 
   /** Rewrites the message of a change. A Truncate message stays as it is. */
@@ -58,8 +61,15 @@ final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
       append(message, 0, OidEnd)
       var at = OidEnd
       while (at < message.length) at = tuple(message, at)
-      Arrays.copyOf(output, size)
+      written()
     }
+
+  /** Each table has a buffer as long as the session lasts, so it does not keep the size of the largest message. */
+  private def written(): Array[Byte] = {
+    val message = Arrays.copyOf(output, size)
+    if (output.length > MostKept) output = new Array[Byte](FirstSize)
+    message
+  }
 
   /** Rewrites a tuple and the letter before it. Returns where it ends. */
   private def tuple(message: Array[Byte], from: Int): Int = {
@@ -121,6 +131,9 @@ object HiddenCells {
   final private val Shown: Byte = 0
   final private val Excluded: Byte = 1
   final private val Hashed: Byte = 2
+
+  final private val FirstSize = 256
+  final private val MostKept = 1024 * 1024
 
   /** The bytes up to the oid of the table: the tag and the oid. */
   final private val OidEnd = 5

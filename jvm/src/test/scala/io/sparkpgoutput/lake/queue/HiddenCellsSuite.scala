@@ -70,6 +70,18 @@ class HiddenCellsSuite extends PropertySuite {
     }
   }
 
+  test("a large message leaves no large buffer") {
+    val hiding = cells(Seq('s', 'x'))
+    def change(size: Int) = encoded(Fields(
+      "type" -> "INSERT",
+      "new" -> Seq(("t", "x" * size, null), ("n", null, null)),
+      "relation_id" -> 16385L
+    ))(identity)
+    assert(hiding.change(change(5000000)).length > 5000000)
+    assert(hiding.change(change(10)).length < 100)
+    assert(hiding.room < 5000)
+  }
+
   private def relation(columns: Seq[Fields]) = MessageEncoder.encode(
     Fields(
       "type" -> "RELATION",
