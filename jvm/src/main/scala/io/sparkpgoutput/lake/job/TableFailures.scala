@@ -21,6 +21,9 @@ object TableFailures {
    */
   private val PassingStates = Set("08", "28", "53", "57", "58", "40", SqlState.LockNotAvailable)
 
+  /** How many characters of a text are shown and kept. */
+  final private val MostText = 2000
+
   /** What Spark says about tasks whose executor is lost. */
   private val LostTasks =
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
@@ -116,11 +119,22 @@ object TableFailures {
   /** Whether the error comes from this library. Its text then says everything. */
   def isKnown(error: Throwable): Boolean = error.isInstanceOf[Waiting] || known(error).nonEmpty
 
-  /** The text of the most informative error among the causes. */
-  def text(error: Throwable): String = known(error).map(_.getMessage).getOrElse(
-    ErrorCauses.of(error).flatMap(found => Option(found.getMessage))
-      .flatMap(_.linesIterator.map(_.trim).find(_.nonEmpty)).nextOption().getOrElse(error.toString)
-  )
+  /**
+   * The text of the most informative error among the causes. It is cut if it is long: PostgreSQL quotes a whole value
+   * that it refuses, and Jackson would not read a state with such a text again.
+   */
+  def text(error: Throwable): String = {
+    val text = known(error).map(_.getMessage).getOrElse(
+      ErrorCauses.of(error).flatMap(found => Option(found.getMessage))
+        .flatMap(_.linesIterator.map(_.trim).find(_.nonEmpty)).nextOption()
+        .getOrElse(error.toString)
+    )
+    if (text.length <= MostText) text
+    else {
+      val isInPair = Character.isHighSurrogate(text.charAt(MostText - 1))
+      s"${text.take(if (isInPair) MostText - 1 else MostText)}…"
+    }
+  }
 
   /** Whether the table has another mark than the one expected, or another process has taken over. */
   def isOtherMark(error: Throwable): Boolean =

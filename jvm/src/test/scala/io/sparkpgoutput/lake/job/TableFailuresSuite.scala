@@ -37,6 +37,14 @@ class TableFailuresSuite extends AnyFunSuite {
       assert(!TableFailures.endsJob(error), error)
     }
 
+  test("a text that quotes a large value is cut, because the state has to be read again") {
+    val long = new RuntimeException("x" * 1999 + "💎" * 10000)
+    val text = TableFailures.text(long)
+    assert(text == "x" * 1999 + "…")
+    assert(TableFailures.of(new RuntimeException("💎" * 5000)).text == "💎" * 1000 + "…")
+    assert(TableFailures.text(new RuntimeException("y" * 2000)) == "y" * 2000)
+  }
+
   test("a table waits, and stays live, for what passes by itself") {
     assertKind(TableFailure.Waits)(Errors.lake("PGOUTPUT_COPY_INTERRUPTED"): _*)
     assertKind(TableFailure.Waits)(
