@@ -156,7 +156,14 @@ final case class TableState(
    */
   def keepingFormer: TableState =
     if (former.nonEmpty || number == 1) this
-    else copy(former = Some(FormerDefinition(table, generation)))
+    else {
+      val before = table.source.columns.map(column => column.number -> column.name).toMap
+      val renamed = next.toSeq.flatMap(_.table.source.columns)
+        .filter(column => before.get(column.number).exists(_ != column.name))
+      copy(former =
+        Some(FormerDefinition(table, generation, renamed.map(one => one.number -> one.name).toMap))
+      )
+    }
 
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 
@@ -177,8 +184,15 @@ final case class NextDefinition(table: MirroredTable, formerNames: Map[String, S
  * @param generation
  *   the generation that the table had before the copy. If the rows of the target are not those of this generation, they
  *   have another definition, for example because a later copy was committed in spite of an error.
+ * @param renamed
+ *   the names that a change of columns, which was not noted as done, can have given to columns of the target, by the
+ *   numbers of the columns
  */
-final case class FormerDefinition(table: MirroredTable, generation: Int)
+final case class FormerDefinition(
+    table: MirroredTable,
+    generation: Int,
+    renamed: Map[Int, String] = Map.empty
+)
 
 /**
  * The status of a table.

@@ -146,7 +146,13 @@ private[folder] object StateFormat {
     "next" -> state.next.map(next(_, definition)),
     "copyReason" -> state.copyReason,
     "former" -> state.former.map(former =>
-      fields("generation" -> former.generation, "definition" -> definition(former.table))
+      fields(
+        "generation" -> former.generation,
+        "definition" -> definition(former.table),
+        "renamed" -> Option.when(former.renamed.nonEmpty)(
+          former.renamed.map { case (number, name) => number.toString -> name }.asJava
+        )
+      )
     ),
     "mark" -> state.mark.map(Lsn.format(_)),
     "lastChange" -> state.lastChange.map(_.toString)
@@ -167,7 +173,10 @@ private[folder] object StateFormat {
       former = of.optional("former")(_.fields).map(former =>
         FormerDefinition(
           definition(oid, target, former.fields("definition")),
-          former.int("generation")
+          former.int("generation"),
+          former.optional("renamed")(_.textsByOid).fold(Map.empty[Int, String])(_.map {
+            case (number, name) => number.toInt -> name
+          })
         )
       )
     )

@@ -6,8 +6,9 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableColumn, TableMode}
 import io.sparkpgoutput.lake.copy.TableCopy
+import io.sparkpgoutput.lake.core.FormerDefinition
 import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
 
 /**
@@ -21,7 +22,8 @@ import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
  * '''Which columns of the target have the values of a column.''' A column has a number that stays when it is renamed,
  * and a new column has a new number. The rows of the target have the values of a column in these columns:
  *
- *   1. the one that has its number in the definition by which these rows were written;
+ *   1. the one that has its number in the definition by which these rows were written. If a rename was interrupted,
+ *      that column of the target can have the new name already;
  *   2. the one that has its name, if the server has dropped that column. So a column that gets the name of a dropped
  *      one continues it, for example if a migration replaces an INT by a BIGINT. A value of the first column wins
  *      over it, unless it is NULL;
@@ -45,7 +47,7 @@ final private[job] class MergedCopy(
     at: Column,
     snapshot: => DataFrame,
     target: DataFrame,
-    former: Option[MirroredTable],
+    former: Option[FormerDefinition],
     hashes: Map[String, String]
 ) {
   import MergedCopy._
@@ -55,9 +57,19 @@ final private[job] class MergedCopy(
   /** The columns of the target that the job writes. */
   private val ours = table.targetSchema
 
-  /** The columns that the server sent when the rows of the target were written, by their numbers. */
-  private val sentBefore = former.toSeq.flatMap(_.source.columns)
-    .map(column => column.number -> column).toMap
+  /**
+   * The columns that the server sent when the rows of the target were written, by their numbers, with the names that
+   * they have in the target.
+   */
+  private val sentBefore = former.toSeq.flatMap(_.table.source.columns)
+    .map(column => column.number -> column.copy(name = nameInTarget(column))).toMap
+
+  private def nameInTarget(column: TableColumn): String =
+    former.flatMap(_.renamed.get(column.number)).filterNot(_ => placeOf(column.name).nonEmpty)
+      .getOrElse(column.name)
+
+  private def placeOf(name: String): Option[Int] =
+    Some(target.schema.indexWhere(_.name.equalsIgnoreCase(name))).filter(_ >= 0)
 
   /** The places in the target of the columns that have the values of each column. */
   private val places: Map[String, Seq[Int]] =
@@ -73,8 +85,7 @@ final private[job] class MergedCopy(
     )
     // A hash with another salt, or a value that is hashed or shown only now, is no value of the column.
     def place(name: String, hash: Option[String]) =
-      Some(target.schema.indexWhere(_.name.equalsIgnoreCase(name)))
-        .filter(_ >= 0 && column.forall(_.hash == hash))
+      placeOf(name).filter(_ => column.forall(_.hash == hash))
     val known = Seq(before, dropped).flatten.flatMap(former => place(former.name, former.hash))
     if (known.nonEmpty || ofName.nonEmpty) known
     else {

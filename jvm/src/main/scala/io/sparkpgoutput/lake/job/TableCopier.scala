@@ -198,7 +198,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     private val areMarked = isOfTable && own.marks(job.state, table)
     private val former = table.former.filter(former =>
       isOfTable && own.generations(job.state, table).contains(former.generation)
-    ).map(_.table)
+    )
     private val hashes =
       if (former.isEmpty) own.hashes(job.state, table) else Map.empty[String, String]
     private val isNew =

@@ -245,6 +245,21 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.state.tables(oid).status == Live && core.state.tables(oid).former.isEmpty)
   }
 
+  test("the names that an interrupted change gives to columns are kept while the table is copied") {
+    def named(name: String) = definition.copy(source =
+      definition.source.copy(columns =
+        definition.source.columns.map(_.copy(number = 1, name = name))
+      )
+    )
+    val (before, next) = (named("id"), NextDefinition(named("order_id"), Map.empty))
+    val kept = TableState(before, Copying("lost"), 2, Some(next), generation = 1, mark = Some(100L))
+    val (core, _) = job(start.put(kept))
+    run(core, 1)
+    val table = core.state.tables(oid)
+    assert(table.next.isEmpty)
+    assert(table.former.contains(FormerDefinition(before, 1, Map(1 -> "order_id"))))
+  }
+
   test("the former definition of a table that is published again is kept, and a new one has none") {
     for ((status, number) <- Seq(Dropped -> 2, Excluded -> 2, Dropped -> 1)) {
       val kept = TableState(definition, status, number, generation = 1)

@@ -161,7 +161,7 @@ object RandomState {
     mark <- Gen.option(lsn)
     lastChange <- Gen.option(time)
     copyReason <- Gen.option(name)
-    former <- Gen.option(Gen.zip(mirrored(oid), count))
+    former <- Gen.option(Gen.zip(mirrored(oid), count, Gen.mapOf(Gen.zip(count, name))))
   } yield TableState(
     table,
     status,
@@ -172,8 +172,8 @@ object RandomState {
     mark,
     lastChange,
     copyReason = copyReason.filter(_ => status == TableStatus.Live),
-    former = former.map { case (former, generation) =>
-      FormerDefinition(former.copy(target = table.target), generation)
+    former = former.map { case (former, generation, renamed) =>
+      FormerDefinition(former.copy(target = table.target), generation, renamed)
     }
   )
 

@@ -125,10 +125,10 @@ class StateFormatSuite extends PropertySuite {
   private val again = {
     val table = other(16507, TableStatus.Copying("A resync was requested.", Some(-1L)))
     val former = table.table.copy(source = source.copy(oid = 16507))
-    full.put(table.copy(former = Some(FormerDefinition(former, 3))))
+    full.put(table.copy(former = Some(FormerDefinition(former, 3, Map(2 -> "größe")))))
   }
 
-  private val whole = Set("formerNames", "types", "publicationVersions", "sparkSchema")
+  private val whole = Set("formerNames", "renamed", "types", "publicationVersions", "sparkSchema")
 
   /** It keeps the texts of definitions from one test to the next. */
   private val writer = new StateFormat.Writer("w")

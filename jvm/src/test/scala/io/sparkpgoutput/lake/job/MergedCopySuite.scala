@@ -12,6 +12,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog._
+import io.sparkpgoutput.lake.core.FormerDefinition
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /** Copies of tables that keep rows which the server does not have any more. */
@@ -61,12 +62,14 @@ class MergedCopySuite extends TableTests {
       mode: TableMode,
       target: DataFrame,
       former: Option[MirroredTable],
-      hashes: Map[String, String] = Map.empty
+      hashes: Map[String, String] = Map.empty,
+      renamed: Map[Int, String] = Map.empty
   )(rows: Row*): MergedCopy = {
+    val before = former.map(FormerDefinition(_, 1, renamed))
     val snapshot = spark
       .createDataFrame(java.util.Arrays.asList(rows: _*), table.schema)
     val at = timestamp_micros(lit(0L))
-    new MergedCopy(table.copy(mode = mode), lsn, at, snapshot, target, former, hashes)
+    new MergedCopy(table.copy(mode = mode), lsn, at, snapshot, target, before, hashes)
   }
 
   /** The rows without the times. */
@@ -96,6 +99,19 @@ class MergedCopySuite extends TableTests {
       Row(3, "c", 9, null, 50L)
     ))
     assert(!copy(renamed, TableMode.Marking, target, None)(Row(1, "z")).hasKey)
+  }
+
+  test(
+    "rows that stay keep the values of a column whose rename was interrupted before another one"
+  ) {
+    val former = Some(table(Seq("id"), id -> IntegerType, column(2, "a") -> StringType))
+    val now = table(Seq("id"), id -> IntegerType, column(2, "d") -> StringType)
+    for ((name, other) <- Seq("b" -> "a", "a" -> "b")) {
+      val target = stored(s"id INT, $name STRING", TableMode.Marking)(joined(Row(1, "x"), marked))
+      val rows = copy(now, TableMode.Marking, target, former, renamed = Map(2 -> "b"))()
+        .marked(areMarked = true)
+      assert(shown(rows, "id", "d", name) == Set(Row(1, "x", null)), s"not $other")
+    }
   }
 
   test("each marked row without a key stays") {
