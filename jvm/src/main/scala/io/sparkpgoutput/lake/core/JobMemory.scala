@@ -101,7 +101,8 @@ abstract private[core] class JobMemory(start: JobState) {
     lastWrite = now
     commands += Confirm(state.confirmed)
     works.foreach { case (oid, work) =>
-      // The changes of a table that needs a copy are of no use before the copy begins, and would hold back WAL.
+      // The changes of a table that needs a copy are of no use before the copy begins, and would hold back WAL. After
+      // that, they are of use, and only `losing` says that the queue is given up, whatever the table is doing.
       val isUseless = work.phase == Phase.Idle && needsCopy(state, oid) && needsCopy(current, oid)
       if (isUseless || work.losing.exists(_ <= written)) dropQueue(oid, work)
       work.phase match {
@@ -463,7 +464,10 @@ final private class TableWork {
   var mode: Option[TableMode] = None
   var isRefused = false
 
-  /** The revision of the state by which a table that is copied gives up its queue. */
+  /**
+   * The revision of the state by which a table that is copied gives up its queue. It lasts until the step ends, and
+   * each queue begun until then is dropped too.
+   */
   var losing: Option[Long] = None
 
   /** How often that has happened since the last copy. */
