@@ -301,8 +301,8 @@ final private[job] class TableMaintenance(
   /** When [[spending]] has work again, by [[System.nanoTime]]. Only one thread uses this and the next. */
   private var restEnds = System.nanoTime()
 
-  /** The tables that get a rewrite when the rest ends. */
-  private val resting = mutable.Set.empty[String]
+  /** The tables that wait for the end of the rest, in the order in which they get their work then. */
+  private val resting = mutable.LinkedHashSet.empty[String]
 
   /** When to look for orphans of a table again, by the clock of the system. */
   private val orphansDue = new ConcurrentHashMap[String, Long]
@@ -342,39 +342,54 @@ final private[job] class TableMaintenance(
     while (!isDone.get && !job.isEnding) pause()
   }
 
+  /**
+   * Maintains a table. What its next commits need is done at once: a checkpoint, and the keys for direct writes. The
+   * rest of the work waits for the end of the rest after earlier work. So this rest cannot get longer and longer, and
+   * the work of each table has its turn.
+   */
   private[job] def maintain(table: String): Unit = {
-    // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files.
-    if (maintains && !isVerifying()) spending {
-      val now = JobClock.millis
-      val since = Instant.ofEpochMilli(now).minus(job.options.retain)
-      part(table, "keeps its old versions") {
-        kept("old versions", table, job.target.expire(table, since, job.options.retainVersions))
-      }
-      if (job.options.removesOrphans && orphansDue.getOrDefault(table, now) <= now)
-        part(table, "keeps files that no version needs") {
-          orphansDue.put(table, now + OrphansEvery.toMillis)
-          val before = Seq(since, Instant.ofEpochMilli(now).minus(OrphanAge)).min
-          kept("files that no version needs", table, job.target.removeOrphans(table, before))
-        }
-    }
-    // A checkpoint is part of the commits, which do without it.
+    val isDue = maintains && resting.isEmpty && rest <= 0
+    // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files. If the
+    // table has to wait, that does no harm: Delta keeps commits for days longer.
+    if (isDue) spending(removeOld(table))
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
-    spending(part(table, "is still written by MERGE")(job.target.keepKeys(table)))
-    if (maintains) rewrite(table)
+    part(table, "is still written by MERGE")(job.target.keepKeys(table))
+    if (isDue) spending(rewrite(table))
+    else if (maintains && resting.add(table) && resting.size == 1) afterRest()
   }
 
-  /** Rewrites files of a table. During the rest after earlier work, other tables still get their checkpoints. */
-  private def rewrite(table: String): Unit = {
-    val rest = restEnds - System.nanoTime()
-    if (rest <= 0) spending(part(table, "keeps its small files")(job.target.compact(table): Unit))
-    else if (resting.add(table))
-      threads.maintainLater(rest) {
-        resting.remove(table)
+  /** Does the work of the first table that waits when the rest ends, and that of the next one after another rest. */
+  private def afterRest(): Unit = threads.maintainLater(rest) {
+    val table = resting.head
+    resting -= table
+    try spending {
+        removeOld(table)
         rewrite(table)
       }
+    finally if (resting.nonEmpty) afterRest()
   }
 
-  /** Does work, and lengthens the rest, so that all such work takes only its share of the time of a core. */
+  private def removeOld(table: String): Unit = if (!isVerifying()) {
+    val now = JobClock.millis
+    val since = Instant.ofEpochMilli(now).minus(job.options.retain)
+    part(table, "keeps its old versions") {
+      kept("old versions", table, job.target.expire(table, since, job.options.retainVersions))
+    }
+    if (job.options.removesOrphans && orphansDue.getOrDefault(table, now) <= now)
+      part(table, "keeps files that no version needs") {
+        orphansDue.put(table, now + OrphansEvery.toMillis)
+        val before = Seq(since, Instant.ofEpochMilli(now).minus(OrphanAge)).min
+        kept("files that no version needs", table, job.target.removeOrphans(table, before))
+      }
+  }
+
+  private def rewrite(table: String): Unit =
+    part(table, "keeps its small files")(job.target.compact(table): Unit)
+
+  /** How long the rest lasts from now on, in nanoseconds. */
+  private def rest: Long = restEnds - System.nanoTime()
+
+  /** Does work whose turn has come, and rests, so that all such work takes only its share of the time of a core. */
   private def spending(work: => Unit): Unit = {
     val begin = System.nanoTime()
     work

@@ -12,6 +12,7 @@ import org.scalatest.time.{Seconds, Span}
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.lake.apply.{MemoryTarget, ServerHistory}
+import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.{JobCore, JobSettings, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.target.{OwnTables, Target, TargetBehind}
 
@@ -114,12 +115,15 @@ class TableMaintenanceSuite extends SparkSessionTests {
   private val table = new ServerHistory(new Random(1)).tables.head.target
 
   /** Ends a job that has committed a cut of a table. */
-  private def ended(target: Target, options: ReplicateOptions = ReplicateOptions(once = true))(
-      body: (JobParts, TableMaintenance) => Unit
-  ): Unit = {
-    val state =
-      JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "memory", confirmed = 0)
-        .put(TableState(table, TableStatus.Live, generation = 1, mark = Some(1L)))
+  private def ended(
+      target: Target,
+      options: ReplicateOptions = ReplicateOptions(once = true),
+      others: Seq[MirroredTable] = Nil
+  )(body: (JobParts, TableMaintenance) => Unit): Unit = {
+    val none = JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "memory", confirmed = 0)
+    val state = (table +: others).foldLeft(none)((state, table) =>
+      state.put(TableState(table, TableStatus.Live, generation = 1, mark = Some(1L)))
+    )
     val core = new SharedCore(new JobCore(JobSettings(), state))
     val job =
       new JobParts(spark, options, new OwnTables(spark, target), null, null, new JobLog, core)
@@ -175,6 +179,41 @@ class TableMaintenanceSuite extends SparkSessionTests {
       assert(times.map(_._1) == Seq("checkpoint", "compact", "checkpoint", "checkpoint", "compact"))
       val Seq(first, second) = times.collect { case ("compact", nanos) => nanos }
       assert(second - first >= took.multipliedBy(5).toNanos)
+    }
+  }
+
+  test("work after each commit does not delay rewrites for ever, and tables get them in turn") {
+    @volatile var rewritten = Seq.empty[String]
+    @volatile var nanos = 0L
+    def takes(millis: Long): Unit = {
+      Thread.sleep(millis)
+      nanos += millis * 1000000
+    }
+    val target = new TargetBehind(new MemoryTarget(spark)) {
+      override def keepKeys(table: String): Unit = Thread.sleep(20)
+      override def expire(table: String, since: Instant, versions: Int): Option[String] = {
+        takes(20)
+        None
+      }
+      override def compact(table: String): Boolean = {
+        takes(20)
+        rewritten :+= table
+        false
+      }
+    }
+    val others = new ServerHistory(new Random(1)).tables.map(_.target).slice(1, 3)
+    ended(target, ReplicateOptions(maintenanceShare = 20), others) { (_, maintenance) =>
+      val begin = System.nanoTime()
+      def seconds = (System.nanoTime() - begin) / 1e9
+      while (seconds < 3) {
+        // The table has more commits than the others.
+        maintenance.after(table.source.oid)
+        Thread.sleep(10)
+        others.foreach(other => maintenance.after(other.source.oid))
+      }
+      val turns = (table +: others).map(table => rewritten.count(_ == table.target))
+      assert(turns.min > 0 && turns.max - turns.min <= 2, rewritten)
+      assert(nanos / 1e9 <= seconds * 0.3, rewritten)
     }
   }
 
