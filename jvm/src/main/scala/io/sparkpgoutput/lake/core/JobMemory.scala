@@ -350,12 +350,19 @@ abstract private[core] class JobMemory(start: JobState) {
 
   /**
    * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table
-   * until the table has all changes before it, so the reader must not be far behind, and the changes must not fail.
+   * until the table has all changes before it, so neither the reader nor the table may be far
+   * behind, and the changes must not fail.
    */
   protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
       work.retried == 0 && work.leaving.isEmpty && now >= work.snapshotAfter &&
-      !Lsn.isBelow(readLsn, endAtLook)
+      !Lsn.isBelow(readLsn, endAtLook) && !isFarBehind(work, now)
+
+  /** Whether changes from before the last look are older than a snapshot may wait. Some tables always lack minutes. */
+  protected def isFarBehind(work: TableWork, now: Long): Boolean = work.queue.exists(queue =>
+    queue.position.exists(Lsn.isBelow(_, endAtLook)) &&
+      queue.oldest.exists(TimeUnit.MICROSECONDS.toMillis(_) < now - TableWork.MostSnapshot)
+  )
 
   /** Returns whether a table with a snapshot lacks changes that come before it. */
   protected def lacksChanges(work: TableWork) = work.snapshot.exists(made =>

@@ -57,13 +57,14 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  * '''A table that keeps its past''' has rows that a snapshot does not have: the mode is `history`, `both` or
  * `versions`, or deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must
- * be missing in these rows. So the table stays live and keeps its queue. Step 4 comes first. Then the table gets its
- * changes up to L0, and none from L0 on. Then come the new generation and L0 in one state, and step 6. If a cut meets
- * an error that passes, the job gives up the snapshot and makes another one later. The job also gives up the snapshot
- * in two more cases. The changes up to L0 do not come within five minutes: the snapshot locks the table. Or step 6
- * fails for a reason that passes, or is interrupted because the job ends in order. The table then has its earlier
- * generation again. If its rows were committed nevertheless, the next cut finds the new generation, and the table is
- * copied. If a start comes first, it goes on from the new mark, and the table is copied once more.
+ * be missing in these rows. So the table stays live and keeps its queue. Step 4 comes first, when the table is less
+ * than five minutes behind. Then the table gets its changes up to L0, and none from L0 on. Then come the new generation
+ * and L0 in one state, and step 6. If a cut meets an error that passes, the job gives up the snapshot and makes another
+ * one later. The job also gives up the snapshot in two more cases. The changes up to L0 do not come within five
+ * minutes: the snapshot locks the table. Or step 6 fails for a reason that passes, or is interrupted because the job
+ * ends in order. The table then has its earlier generation again. If its rows were committed nevertheless, the next cut
+ * finds the new generation, and the table is copied. If a start comes first, it goes on from the new mark, and the table
+ * is copied once more.
  *
  * In all other cases, these rows lack the changes between what was applied before step 1 and L0. Examples are a cut
  * that cannot be applied, a copy that no user has requested, and a kill between steps 5 and 6.

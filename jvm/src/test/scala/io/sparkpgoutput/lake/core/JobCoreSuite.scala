@@ -359,6 +359,34 @@ class JobCoreSuite extends AnyFunSuite {
     assert(run(core, 2).contains(MakeSnapshot(oid)))
   }
 
+  test("a history whose oldest change is old is not locked by a snapshot before it has caught up") {
+    val (core, queue) = job(history, JobSettings(intervalMillis = 3600000))
+    compared(core)
+    core.published(
+      Seq(CatalogEntry(history.tables(oid).table, Some("orders"), None, "as it is")),
+      5000,
+      0
+    )
+    queue.position = Some(150)
+    core.read(5000)
+    core.resync(oid, "asked", 400000)
+    val commands = run(core, 400000)
+    assert(!commands.contains(MakeSnapshot(oid)))
+    assert(commands.contains(ApplyCut(oid, 5000)), "the copy does not wait for the interval, too")
+    // A table that always has changes is copied as soon as it has those before the look.
+    queue.position = Some(5100)
+    core.read(5200)
+    core.applied(oid, 5000, None, 400001)
+    assert(run(core, 400002).contains(MakeSnapshot(oid)))
+  }
+  test("a history that is minutes behind gets its snapshot at once") {
+    val (core, queue) = job(history)
+    compared(core)
+    look(core, "as it is")
+    queue.position = Some(50)
+    core.resync(oid, "asked", 200000)
+    assert(run(core, 200000).contains(MakeSnapshot(oid)))
+  }
   test("a history whose changes cannot be applied is copied without them") {
     val (core, _) = copiedHistory()
     core.failed(oid, TableFailure(TableFailure.Lasting, "A value does not fit."), 4)
