@@ -133,7 +133,9 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       hasMore: Boolean = false
   ): Unit =
     end(oid) { work =>
-      work.succeeded(if (hasMore) now - settings.intervalMillis else now)
+      // After a wait, the next cut has what came in the meantime.
+      val isFollowed = hasMore || work.waiting.nonEmpty
+      work.succeeded(if (isFollowed) now - settings.intervalMillis else now)
       if (lastChange.nonEmpty) work.lastStored = now
       work.followed = work.triedWith
       if (!current.tables(oid).mark.contains(mark)) work.copiedFor = None
@@ -235,6 +237,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     end(oid) { work =>
       val table = current.tables(oid)
       dropSnapshot(oid, work)
+      // A cut without changes does not stay: the next ones can all be after its end.
+      if (failure.kind != TableFailure.Waits || !hasChanges(work)) work.cutEnd = None
       if (work.losing.nonEmpty) {
         dropQueue(oid, work)
         copyAgain(oid, work, now)
@@ -559,9 +563,10 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       applying += 1
       work.triedWith = work.fingerprint
       work.phase = Phase.Applying
+      val end = upTo(work)
+      work.cutEnd = Some(end)
       // A change of columns that has begun is finished first, also if the last process began it.
-      commands += (if (table.next.nonEmpty) AlterColumns(table.oid)
-                   else ApplyCut(table.oid, upTo(work)))
+      commands += (if (table.next.nonEmpty) AlterColumns(table.oid) else ApplyCut(table.oid, end))
     }
   }
 

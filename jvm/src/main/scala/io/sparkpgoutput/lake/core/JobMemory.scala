@@ -212,6 +212,7 @@ abstract private[core] class JobMemory(start: JobState) {
   /** The columns of the target are those of the next definition. */
   def defined(oid: Long, now: Long): Unit = end(oid) { work =>
     work.notBefore = now
+    work.cutEnd = None
     work.followed = work.triedWith
     change(oid)(table =>
       table.next.fold(table)(next =>
@@ -379,7 +380,7 @@ abstract private[core] class JobMemory(start: JobState) {
   }
 
   protected def upTo(work: TableWork) =
-    (work.limit ++ work.snapshot.map(_.lsn)).foldLeft(readLsn)(Lsn.min)
+    (work.limit ++ work.snapshot.map(_.lsn) ++ work.cutEnd).foldLeft(readLsn)(Lsn.min)
 
   protected def hasChanges(work: TableWork) = work.queue.exists(queue =>
     queue.oldest.nonEmpty && queue.position.exists(Lsn.isBelow(_, upTo(work)))
@@ -419,6 +420,9 @@ final private class TableWork {
 
   /** No cut goes to this LSN or above. */
   var limit: Option[Long] = None
+
+  /** Where the cut ends that is committed or waits. It can wait for a standby to confirm it, so no try takes more. */
+  var cutEnd: Option[Long] = None
 
   /** The snapshot of a table that gets the changes before it first. */
   var snapshot: Option[MadeSnapshot] = None
@@ -507,6 +511,7 @@ final private class TableWork {
 
   def succeeded(now: Long): Unit = {
     lastCommit = now
+    cutEnd = None
     failedSince = None
     failures = 0
     retried = 0

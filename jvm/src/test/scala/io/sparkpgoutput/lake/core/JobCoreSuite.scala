@@ -437,6 +437,68 @@ class JobCoreSuite extends AnyFunSuite {
     assert(run(core, 10004).contains(ApplyCut(oid, 100)))
   }
 
+  test("a cut that has to wait is tried again as it is, and the next one follows at once") {
+    val (core, queue) = job(settings = JobSettings(intervalMillis = 600000))
+    compared(core)
+    queue.position = Some(150)
+    core.read(200)
+    assert(core.take(600000).contains(ApplyCut(oid, 200)))
+    // Each try with newer commits would wait again until the server has made them visible.
+    core.read(300)
+    core.failed(oid, TableFailure(TableFailure.Waits, "It is not visible."), 602000)
+    assert(core.take(603000).contains(ApplyCut(oid, 200)))
+    core.read(400)
+    core.failed(oid, TableFailure(TableFailure.Waits, "It is not visible."), 605000)
+    assert(core.take(607000).contains(ApplyCut(oid, 200)))
+    queue.position = Some(250)
+    core.applied(oid, 200, None, 607001)
+    assert(core.take(607002).contains(ApplyCut(oid, 400)))
+  }
+  test("after a wait, a table gets later changes if the cut was empty, has failed or was copied") {
+    val waits = TableFailure(TableFailure.Waits, "It is not visible.")
+    def waiting(position: Option[Long]) = {
+      val (core, queue) = job()
+      compared(core)
+      queue.position = position
+      core.read(200)
+      look(core, "altered")
+      assert(core.take(1).contains(ApplyCut(oid, 200)))
+      core.failed(oid, waits, 2)
+      queue.position = Some(250)
+      core.read(300)
+      core -> queue
+    }
+    val (empty, _) = waiting(None)
+    assert(empty.take(5000).contains(ApplyCut(oid, 300)))
+    for (kind <- Seq(TableFailure.Retried, TableFailure.Lasting)) {
+      val (core, queue) = waiting(Some(150))
+      queue.position = Some(150)
+      assert(core.take(5000).contains(ApplyCut(oid, 200)))
+      core.failed(oid, TableFailure(kind, "A value does not fit."), 5001)
+      look(core, "corrected")
+      assert(core.take(100000).contains(ApplyCut(oid, 300)))
+    }
+    val (copied, queue) = waiting(Some(150))
+    queue.position = Some(150)
+    copied.resync(oid, "asked", 3)
+    assert(copy(copied, 5000, Some(250)))
+    assert(run(copied, 5001).contains(ApplyCut(oid, 300)))
+  }
+  /** Copies a table, whose new queue has a change then. Returns whether the copy begins now. */
+  private def copy(core: JobCore, now: Long, change: Option[Long]): Boolean = {
+    val begins = (1 to 3).flatMap(_ => run(core, now)).exists(_.isInstanceOf[BeginQueue])
+    if (begins) {
+      val queue = new OneTransaction
+      queue.position = change
+      core.queueBegun(oid, queue)
+      assert(run(core, now).contains(MakeSnapshot(oid)))
+      val lsn = math.max(200L, core.state.tables(oid).mark.get)
+      assert(core.snapshotMade(oid, lsn, definition, newest = 1, now))
+      assert((1 to 2).flatMap(_ => run(core, now)).contains(CommitCopy(oid)))
+      core.copied(oid, now)
+    }
+    begins
+  }
   test("a failed table whose cause was corrected is tried again, also after an error that passes") {
     val (core, _) = job()
     compared(core)
