@@ -138,7 +138,10 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       work.succeeded(if (isFollowed) now - settings.intervalMillis else now)
       if (lastChange.nonEmpty) work.lastStored = now
       work.followed = work.triedWith
-      if (!current.tables(oid).mark.contains(mark)) work.copiedFor = None
+      if (!current.tables(oid).mark.contains(mark)) {
+        work.copiedFor = None
+        work.copiesInRow = 0
+      }
       change(oid)(table =>
         table.copy(
           status = if (table.isFailed) Live else table.status,
@@ -216,6 +219,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       work.lastStored = now
       work.followed = work.triedWith
       work.lost = 0
+      if (!work.queue.exists(_.position.nonEmpty)) work.copiesInRow = 0
       work.snapshotFailure = None
       change(oid)(table =>
         table.status match {
@@ -280,7 +284,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       case TableFailure.NeedsCopy if settings.copiesByItself && work.mayCopyAgain(text) =>
         work.newSince = now
         change(oid)(_.copy(status = Copying(text)))
-        work.notBefore = now
+        work.notBefore = now + work.pauseBeforeCopy
       case kind =>
         val isLasting = kind != TableFailure.Retried
         if (!isLasting) work.retries(text, now) else work.waiting = None

@@ -458,6 +458,9 @@ final private class TableWork {
 
   /** How often it was copied for this reason. */
   private var copies = 0
+
+  /** How often it was copied by itself since a cut, or since a copy that no change had followed at its end. */
+  var copiesInRow = 0
   var copyNext: Option[String] = None
   var fingerprint: Option[String] = None
 
@@ -549,8 +552,14 @@ final private class TableWork {
     val cause = Some(reason -> fingerprint)
     copies = if (copiedFor == cause) copies + 1 else 1
     copiedFor = cause
+    copiesInRow += 1
     copies <= MostCopies
   }
+
+  /** How long the next copy waits. The reasons can differ only in the place of a change. */
+  def pauseBeforeCopy: Long =
+    if (copiesInRow <= MostCopies) 0
+    else math.min(MostRetry, FirstRetry << math.min(copiesInRow - MostCopies - 1, 20))
 }
 
 private object TableWork {

@@ -102,7 +102,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  * If `onSchemaChange` is `error`, a table fails instead if a commit finds it changed, finds another mark, or lacks a
  * file of its queue. A request, a dropped queue, a new name, and a reason that a start finds always lead to a copy. If
- * three copies for the same reason did not help, the table fails.
+ * three copies for the same reason did not help, the table fails. If each copy ends with changes after it, and these
+ * lead to another copy for another reason, the fourth copy and later ones begin after pauses of up to ten minutes.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

@@ -379,6 +379,7 @@ class JobCoreSuite extends AnyFunSuite {
     core.applied(oid, 5000, None, 400001)
     assert(run(core, 400002).contains(MakeSnapshot(oid)))
   }
+
   test("a history that is minutes behind gets its snapshot at once") {
     val (core, queue) = job(history)
     compared(core)
@@ -387,6 +388,7 @@ class JobCoreSuite extends AnyFunSuite {
     core.resync(oid, "asked", 200000)
     assert(run(core, 200000).contains(MakeSnapshot(oid)))
   }
+
   test("a history whose changes cannot be applied is copied without them") {
     val (core, _) = copiedHistory()
     core.failed(oid, TableFailure(TableFailure.Lasting, "A value does not fit."), 4)
@@ -454,6 +456,7 @@ class JobCoreSuite extends AnyFunSuite {
     core.applied(oid, 200, None, 607001)
     assert(core.take(607002).contains(ApplyCut(oid, 400)))
   }
+
   test("after a wait, a table gets later changes if the cut was empty, has failed or was copied") {
     val waits = TableFailure(TableFailure.Waits, "It is not visible.")
     def waiting(position: Option[Long]) = {
@@ -484,6 +487,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(copy(copied, 5000, Some(250)))
     assert(run(copied, 5001).contains(ApplyCut(oid, 300)))
   }
+
   /** Copies a table, whose new queue has a change then. Returns whether the copy begins now. */
   private def copy(core: JobCore, now: Long, change: Option[Long]): Boolean = {
     val begins = (1 to 3).flatMap(_ => run(core, now)).exists(_.isInstanceOf[BeginQueue])
@@ -499,6 +503,54 @@ class JobCoreSuite extends AnyFunSuite {
     }
     begins
   }
+
+  test("copies that always find another reason follow each other with pauses") {
+    val (core, queue) = job()
+    compared(core)
+    queue.position = Some(150)
+    core.read(300)
+    var reason = 0
+    def copies(now: Long, change: Option[Long]): Boolean = copy(core, now, change)
+    def failsAt(now: Long): Unit = {
+      assert(run(core, now).contains(ApplyCut(oid, 300)), now)
+      reason += 1
+      core.failed(oid, TableFailure(TableFailure.NeedsCopy, s"A row moved at 0/$reason."), now)
+    }
+    val during = Some(250L)
+    // While each copy runs, a change comes that needs another one.
+    for (now <- Seq(0L, 1L, 2L)) {
+      failsAt(now)
+      assert(copies(now, during))
+    }
+    failsAt(3)
+    assert(!copies(3, during) && !copies(10002, during) && copies(10003, during))
+    assert(core.state.tables(oid).status == Live, "the reason is another one each time")
+    failsAt(10003)
+    assert(!copies(30002, during) && copies(30003, during))
+    for (now <- 1 to 10) {
+      failsAt(now * 600000L)
+      assert(copies((now + 1) * 600000L, during), "a pause has at most ten minutes")
+    }
+    failsAt(7000000)
+    assert(!copies(7000000, None) && copies(7600000, None))
+    // The table had everything after the copy, so it is not one of those that no copy helps.
+    core.queueBegun(oid, queue)
+    queue.position = during
+    for (now <- 7600001L to 7600003L) {
+      failsAt(now)
+      assert(copies(now, during))
+    }
+    run(core, 7600004)
+    core.applied(oid, 300, None, 7600005)
+    val later = new OneTransaction
+    later.position = Some(350)
+    core.queueBegun(oid, later)
+    core.read(400)
+    assert(run(core, 7600006).contains(ApplyCut(oid, 400)))
+    core.failed(oid, TableFailure(TableFailure.NeedsCopy, "A row moved at 0/A."), 7600006)
+    assert(copies(7600006, None), "a cut was applied")
+  }
+
   test("a failed table whose cause was corrected is tried again, also after an error that passes") {
     val (core, _) = job()
     compared(core)
