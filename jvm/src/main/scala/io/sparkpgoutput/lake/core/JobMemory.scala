@@ -464,13 +464,13 @@ final private class TableWork {
   var copyNext: Option[String] = None
   var fingerprint: Option[String] = None
 
-  /** When a look found the fingerprint first, or a commit found the table changed. */
+  /** When a look found the fingerprint first, or a commit found a change. A requested copy can begin before it. */
   var newSince = 0L
 
-  /** The fingerprint at the last begin of a commit or a copy. */
+  /** The fingerprint of the last look before the last begin of a commit or a copy, which can see a newer definition. */
   var triedWith: Option[String] = None
 
-  /** The fingerprint with which the last commit or copy has succeeded. */
+  /** What [[triedWith]] was at the last success. Before the first look, it and [[fingerprint]] are None, so equal. */
   var followed: Option[String] = None
   var problem: Option[String] = None
 
