@@ -42,6 +42,7 @@ CREATE PUBLICATION p FOR TABLE t, wide, "order"."Select ""x";
 CREATE PUBLICATION roots FOR TABLE root WITH (publish_via_partition_root);
 CREATE PUBLICATION leaves FOR TABLE root;
 """
+HOLDER = f"application_name = '{APPLICATION}' AND backend_type = 'walsender'"
 ALL = [(1, "a"), (2, "tab\tline\nback\\N"), (3, None), (4, "\\N"), (5, "")]
 
 server = server_fixture(TABLES, "module", EACH_VERSION)
@@ -409,11 +410,37 @@ def test_a_lost_snapshot_is_an_error_and_not_an_empty_table(
 ) -> None:
     with open_copy(spark, client, ["p"], "wide") as copy:
         rows = copy.rows
-        holder = f"application_name = '{APPLICATION}' AND backend_type = 'walsender'"
-        server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {holder}")
-        wait_until(lambda: not server.execute(f"SELECT 1 FROM pg_stat_activity WHERE {holder}"))
+        server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {HOLDER}")
+        wait_until(lambda: not server.execute(f"SELECT 1 FROM pg_stat_activity WHERE {HOLDER}"))
         with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*has ended"):
             rows.collect()
+
+
+def test_a_task_reads_no_other_table_that_has_got_the_name(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    """A session waits to swap two tables, and the connection that holds the snapshot is lost."""
+    server.execute(
+        "CREATE TABLE kept (k int); INSERT INTO kept VALUES (1);"
+        "CREATE TABLE other (k int); INSERT INTO other VALUES (2);"
+        "ALTER PUBLICATION p ADD TABLE kept"
+    )
+    swap = "BEGIN; ALTER TABLE kept RENAME TO old; ALTER TABLE other RENAME TO kept; COMMIT"
+
+    def waiting() -> int:
+        count: int = server.value("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return count
+
+    with open_copy(spark, client, ["p"], "kept") as copy, ThreadPoolExecutor() as threads:
+        rows = copy.rows
+        swapped = threads.submit(server.execute, swap)
+        wait_until(lambda: waiting() == 1)
+        read = threads.submit(rows.collect)
+        wait_until(lambda: waiting() == 2)
+        server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {HOLDER}")
+        with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*renamed during"):
+            read.result(60)
+        swapped.result(60)
 
 
 @pytest.mark.lake

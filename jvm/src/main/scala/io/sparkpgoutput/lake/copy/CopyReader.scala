@@ -23,8 +23,8 @@ import io.sparkpgoutput.types.ValueWriter
  *
  * @param holder
  *   the connection that holds the snapshot and the locks of the table. If there is none, the reader opens a connection
- *   of its own. It locks the table first, and then checks that the table still has the file that the snapshot saw. So
- *   it reads the right rows or fails, even if the connection that holds the snapshot was lost.
+ *   of its own. It locks the table first, and then checks that the name still leads to the table, with the file that
+ *   the snapshot saw. So it reads the right rows or fails, even if the connection that holds the snapshot was lost.
  */
 final private class CopyReader(
     settings: CopySettings,
@@ -58,11 +58,16 @@ final private class CopyReader(
   private def join(): Unit = {
     CopySession.join(connection, settings.snapshot, table.source.name, secondsToLock)
     CopySession.lock(connection, range.from, table.source.name)
-    val file = connection
-      .query("SELECT pg_relation_filenode(?::oid)::bigint", range.oid)(_.getLong(1))
-    if (file != Seq(range.fileNode)) throw CopySession.interrupted(
+    // The server finds the table of a name again after it has waited for a lock.
+    val name = QuotedName(range.name)
+    val found = connection.query(
+      "SELECT to_regclass(?)::oid::bigint, pg_relation_filenode(to_regclass(?))::bigint",
+      name,
+      name
+    )(row => (row.getLong(1), row.getLong(2)))
+    if (found != Seq((range.oid, range.fileNode))) throw CopySession.interrupted(
       table.source.name,
-      "it was truncated or rewritten during the copy."
+      "it was truncated, rewritten or renamed during the copy."
     )
   }
 

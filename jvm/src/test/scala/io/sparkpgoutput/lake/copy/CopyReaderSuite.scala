@@ -1,0 +1,46 @@
+package io.sparkpgoutput.lake.copy
+
+import scala.util.Using
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.core.SimTable
+import io.sparkpgoutput.source.connection.FakeServer
+import io.sparkpgoutput.source.connection.FakeServer._
+import io.sparkpgoutput.types.ConversionOptions
+
+class CopyReaderSuite extends AnyFunSuite {
+  private val table = SimTable(7, "orders", Vector("id")).definition
+  private val range = CopyRange(7, TableName("public", "a \"b\".c"), 70, None, None, 0)
+
+  /** What a task of a copy meets if its name leads to a table with an oid and a file once it is locked. */
+  private def errorOf(oid: String, file: String): Throwable = {
+    val server = new FakeServer({
+      case (_, sql) if sql.contains("to_regclass") =>
+        if (sql.contains("\"public\".\"a \"\"b\"\".c\"")) Rows(Seq("oid" -> oid, "file" -> file))
+        else Failure("42601")
+      // Another session has given the table another name, and its file is the same.
+      case (_, sql) if sql.contains("pg_relation_filenode") => Rows(Seq("file" -> "70"))
+      case (_, sql) if sql.startsWith("COPY")               => Failure("58030")
+      case (_, sql)
+          if sql.startsWith("SET") || sql.startsWith("BEGIN") || sql.contains("LIMIT 0") =>
+        Rows(Seq("done" -> ""))
+    })
+    val settings =
+      CopySettings(server.address, "test", "a snapshot", table, ConversionOptions(), None)
+    Using.resource(server)(_ => intercept[Throwable](new CopyReader(settings, range)))
+  }
+
+  test(
+    "a task reads no other table that has got the name, and no file that the snapshot did not see"
+  ) {
+    assert(errorOf("7", "70").getMessage.contains("58030"), "it reads the right table")
+    for ((oid, file) <- Seq("8" -> "70", "8" -> "80", "7" -> "80", (null, null)))
+      errorOf(oid, file) match {
+        case found: LakeException => assert(found.getCondition == "PGOUTPUT_COPY_INTERRUPTED")
+        case other                => fail(other)
+      }
+  }
+}
