@@ -105,14 +105,23 @@ final private[job] class JobParts(
   private val commits = new ConcurrentHashMap[Long, Commits]
 
   /** Counts a commit of changes of a table. */
-  def committed(oid: Long, changes: Long): Unit =
+  def committed(oid: Long, changes: Long): Unit = {
+    lastErrors.remove(oid)
     commits.merge(oid, Commits(changes, 1), (one, other) => one + other): Unit
+  }
 
   /** The commits of a table since the start of the job. */
   def commitsOf(oid: Long): Commits = commits.getOrDefault(oid, Commits.none)
 
-  /** The last error of each table. */
+  /** The last error of each table since its last commit or copy. */
   val lastErrors = new ConcurrentHashMap[Long, Throwable]
+
+  /** The error of a job that ends because a table has failed: that of the table if it is the reason, with its cause. */
+  def stopError(oid: Long, reason: String): Throwable =
+    Option(lastErrors.get(oid)).filter(error => reason.startsWith(TableFailures.text(error)))
+      .getOrElse(
+        new LakeException("PGOUTPUT_SOURCE_NOT_READY.TABLE_STOPPED", "reason" -> reason)
+      )
 
   /** Forgets the tables that the job does not know any more, and the files of those that the server has dropped. */
   def forgetOthers(): Unit = {
@@ -122,9 +131,13 @@ final private[job] class JobParts(
     target.forgetOthers(live.flatMap(_.table.targets).toSet)
   }
 
+  /** Whether this process has found out that another one of the job has taken over. */
+  @volatile var isReplaced = false
+
   /** Ends this process if another one of the job has taken over. */
   def checkEpoch(): Unit =
     if (epoch > 0) folder.newestEpoch().filter(_ > epoch).foreach { _ =>
+      isReplaced = true
       throw new LakeException("PGOUTPUT_OTHER_JOB.TAKEN_OVER", "folder" -> options.checkpoint)
     }
 }

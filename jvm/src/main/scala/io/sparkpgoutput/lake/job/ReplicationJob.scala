@@ -272,14 +272,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         applier(oid, upTo, queue)
         maintenance.after(oid, queue.changes)
       }
-    case AlterColumns(oid) => threads.apply(applier.alter(oid))
-    case MakeSnapshot(oid) => threads.copy(copier.makeSnapshot(oid))
-    case DropSnapshot(oid) => threads.copy(copier.dropSnapshot(oid))
-    case CommitCopy(oid)   => threads.copy(copier.commit(oid))
-    case EndJob(oid, reason) =>
-      parts.end(Option(parts.lastErrors.get(oid)).getOrElse(
-        new LakeException("PGOUTPUT_SOURCE_NOT_READY.TABLE_STOPPED", "reason" -> reason)
-      ))
+    case AlterColumns(oid)   => threads.apply(applier.alter(oid))
+    case MakeSnapshot(oid)   => threads.copy(copier.makeSnapshot(oid))
+    case DropSnapshot(oid)   => threads.copy(copier.dropSnapshot(oid))
+    case CommitCopy(oid)     => threads.copy(copier.commit(oid))
+    case EndJob(oid, reason) => parts.end(parts.stopError(oid, reason))
   }
 
   private def writeState(state: JobState, revision: Long): Unit =
@@ -445,11 +442,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         // Work that is interrupted from here on has not failed.
         parts.stop()
         threads.endWork()
-        val isReplaced = parts.error.exists {
-          case known: LakeException => known.getCondition == "PGOUTPUT_OTHER_JOB"
-          case _                    => false
-        }
-        if (parts.epoch > 0 && !isReplaced) lastState()
+        if (parts.epoch > 0 && !parts.isReplaced) lastState()
         if (reader != null) reader.stop()
         val deadline = now + MillisForReader
         while (!isReaderDone && now < deadline) Thread.sleep(MillisToCoalesce)

@@ -182,6 +182,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         val read = copy.copied
         // The lock of the table is released before the job reports that the copy is done.
         forget(oid)
+        job.lastErrors.remove(oid)
         core(_.copied(oid, JobClock.millis))
         val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
         job.log.copied(

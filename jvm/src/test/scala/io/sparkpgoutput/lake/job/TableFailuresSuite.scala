@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.job
 
 import java.io.{FileNotFoundException, IOException}
 import java.net.{SocketException, UnknownHostException}
+import java.nio.file.Files
 import java.sql.SQLException
 
 import scala.util.Try
@@ -14,7 +15,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.LoggedTexts
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.Errors
-import io.sparkpgoutput.lake.core.TableFailure
+import io.sparkpgoutput.lake.core.{JobState, TableFailure}
+import io.sparkpgoutput.lake.folder.{JobFolder, TestFileSystems}
 import io.sparkpgoutput.lake.target.TargetError
 import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
 
@@ -132,6 +134,36 @@ class TableFailuresSuite extends AnyFunSuite {
     val slot = Errors.source("PGOUTPUT_SLOT_NOT_FOUND.OF_JOB")
     assert(ended(takenOver).contains(takenOver) && ended(slot).contains(slot))
     assert(ended(new RuntimeException("The table cannot be looked at.")).isEmpty)
+  }
+
+  test("a job that ends because of a table ends with the reason, and not with an older error") {
+    val parts = new JobParts(null, ReplicateOptions(), null, null, null, null, new SharedCore(null))
+    def text(reason: String) = TableFailures.text(parts.stopError(1, reason))
+    assert(text("It has no key.").contains("It has no key."))
+    val error = Errors.lake("PGOUTPUT_MARK_LOST.NO_MARK").head
+    parts.lastErrors.put(1, inTask(error))
+    val known = error.getMessage
+    for (reason <- Seq(known, s"$known Run spark-pgoutput resync."))
+      assert(parts.stopError(1, reason) == parts.lastErrors.get(1L))
+    // The catalog says later that the table cannot be copied.
+    assert(text("It has no key.").contains("It has no key."))
+    parts.committed(1, 1)
+    assert(parts.lastErrors.isEmpty)
+  }
+
+  test("only a newer epoch says that another process has taken over") {
+    val path = Files.createTempDirectory("replaced").resolve("job")
+    val folder = new JobFolder(s"stores://$path", TestFileSystems.configuration)
+    val state = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", confirmed = 1)
+    val parts =
+      new JobParts(null, ReplicateOptions(), null, null, folder, null, new SharedCore(null))
+    assert(folder.take(1, state))
+    parts.epoch = 1
+    parts.checkEpoch()
+    parts.end(otherMark.head)
+    assert(!parts.isReplaced, "the process can still write its state")
+    assert(folder.take(2, state))
+    assert(Try(parts.checkEpoch()).isFailure && parts.isReplaced)
   }
 
   test("a copy corrects unknown changes, a lost mark, and the mark of another process") {
