@@ -26,8 +26,8 @@ final case class FoundMark(
 
 /**
  * What a process finds at its start. It reads the state before the marks: a process that is slow to end can
- * still commit, and a mark that is newer than the state is right. If an earlier process writes the state
- * until this one has taken the slot from it, the start is tried again.
+ * still commit, and a mark that is newer than the state is right. If an earlier process has written the state
+ * before this one has taken the slot and the next epoch, the start is tried again.
  *
  * @param kept the state of the greatest epoch
  * @param confirmed the confirmed LSN of the slot; None if there is no slot

@@ -99,6 +99,17 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
     }
   }
 
+  /**
+   * Takes the epoch after the one whose state was read, and writes its first state.
+   *
+   * @param kept what [[read]] has returned
+   * @return
+   *   false if another process has written a state since, or takes this epoch or a later one: the caller reads the
+   *   state again
+   */
+  def takeAfter(kept: Option[(Long, JobState)], state: JobState): Boolean =
+    read() == kept && take(kept.fold(0L)(_._1) + 1, state)
+
   /** Writes the state of an epoch that this process has taken. */
   def write(epoch: Long, state: JobState): Unit =
     files.replace(stateFile(epoch), states.write(state))

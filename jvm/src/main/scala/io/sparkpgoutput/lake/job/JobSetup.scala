@@ -176,6 +176,9 @@ final private[job] class ReadyJob(
   /** Returns whether an earlier process of the job has written the state since this one has read it. */
   def isOvertaken: Boolean = kept.exists(before => !folder.read().contains(before))
 
+  /** Takes the next epoch, unless an earlier process has written what this one has not read, such as a request. */
+  def take(state: JobState): Boolean = folder.takeAfter(kept, state)
+
   private def goOn(): JobStart = {
     slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
     checkHolder(kept.map(_._2.id))

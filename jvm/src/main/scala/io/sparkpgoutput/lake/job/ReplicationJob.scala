@@ -512,11 +512,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     /** The process has the slot. Now it takes the next epoch. */
     override def reads(): Unit =
       if (parts.epoch == 0) {
-        val epoch = ready.epoch + 1
-        def hasNewer = ready.folder.newestEpoch().exists(_ >= epoch)
-        if (hasNewer || !ready.folder.take(epoch, start)) throw new StartAgain
+        if (!ready.take(start)) throw new StartAgain
         ready.taken()
-        parts.epoch = epoch
+        parts.epoch = ready.epoch + 1
       }
 
     override def continues(timeline: Int): Unit = parts.core(_.timeline(timeline))

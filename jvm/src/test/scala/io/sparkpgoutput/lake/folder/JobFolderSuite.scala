@@ -103,6 +103,17 @@ class JobFolderSuite extends AnyFunSuite {
     assert(other.take(4, first))
   }
 
+  onEach("the epoch after a state is taken only if the state is still the newest") { (_, open) =>
+    val folder = open()
+    assert(folder.takeAfter(None, first))
+    val kept = folder.read()
+    // The earlier process takes a request, and removes its file. The confirmed LSN is the same.
+    open().write(1, first.copy(moneyScale = 3))
+    assert(!folder.takeAfter(kept, first) && folder.newestEpoch().contains(1L))
+    assert(folder.takeAfter(folder.read(), first) && folder.newestEpoch().contains(2L))
+    assert(!folder.takeAfter(None, first) && !folder.takeAfter(kept, first))
+  }
+
   onInterrupted("a process that was suspended before it took an epoch does not get it") {
     (_, open) =>
       assert(open().take(1, first))
