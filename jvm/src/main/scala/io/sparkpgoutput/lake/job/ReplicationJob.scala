@@ -90,7 +90,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       parts = new JobParts(session, options, ready.own, ready.catalog, ready.folder, log, core)
       threads = new JobThreads(session, options.toString, options.applies, options.copies)
       applier = new TableApplier(parts)
-      maintenance = new TableMaintenance(parts, threads, () => verifications.isBusy)
+      maintenance = new TableMaintenance(parts, threads, () => verifications.readsVersions)
       copier = new TableCopier(parts)
       reader = newReader(start)
       verifications = new Verifications(parts, threads, () => look(isForced = true))
@@ -240,7 +240,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def lastOfOnce(): Unit = {
     if (verifies.nonEmpty && verified.isEmpty) {
       threads.verify {
-        try verified = Some(verifications.verifyAtEnd(verifies))
+        try verified = Some(verifications.verify(verifies))
         catch { case error: Throwable => if (!isStopping) parts.end(error) }
       }
       while (verified.isEmpty && !parts.isEnding) tick()

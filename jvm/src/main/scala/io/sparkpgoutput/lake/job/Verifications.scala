@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.job
 
 import java.time.Duration
+import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.annotation.tailrec
@@ -28,14 +29,17 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *   4. The rows of the snapshot and the rows of the versions are compared.
  *
  * Nothing of this is kept. A request stays in the folder until it is answered, so the next start of a job
- * that was killed starts the verification over.
+ * that was killed starts the verification over. If the server makes no snapshot for an hour, that is the answer.
  *
  * @param look looks at the server's catalog
+ * @param triesFor
+ *   how long the job tries to make a snapshot. Somebody can have asked, and wait no more.
  */
 final private[job] class Verifications(
     job: JobParts,
     threads: JobThreads,
-    look: () => Unit
+    look: () => Unit,
+    triesFor: Duration = Duration.ofHours(1)
 ) {
   import Verifications._
   import job.{core, folder, log, options, target}
@@ -46,6 +50,9 @@ final private[job] class Verifications(
 
   /** Whether tables wait for the changes before the snapshot of a verification. */
   @volatile var isPinning = false
+
+  /** Whether versions of tables are read, which must stay in the target. */
+  @volatile var readsVersions = false
 
   /**
    * Answers a request, in a thread of its own.
@@ -87,19 +94,11 @@ final private[job] class Verifications(
   def verify(tables: Seq[TableName], tell: String => Unit = _ => ()): Seq[VerifiedTable] =
     rounds(tables, Nil, MostRounds, tell).sortBy(_.table)
 
-  /** Compares tables at the end of a job. */
-  def verifyAtEnd(tables: Seq[TableName]): Seq[VerifiedTable] = {
-    running.incrementAndGet() // the versions that it reads stay
-    try verify(tables)
-    finally running.decrementAndGet(): Unit
-  }
-
   /**
    * Compares tables in one snapshot. If a table could not be compared for a reason that passes, it is then
    * compared in a snapshot of its own. A snapshot of many tables gets old, and no table may be truncated in
-   * the meantime.
+   * the meantime. If the server makes no more snapshots, the earlier results stand.
    */
-  @tailrec
   private def rounds(
       tables: Seq[TableName],
       done: Seq[VerifiedTable],
@@ -112,7 +111,8 @@ final private[job] class Verifications(
     if (again.isEmpty || left == 1) done ++ found.map(_.table)
     else {
       Thread.sleep(MillisBetweenRounds)
-      rounds(again.map(_.name), done ++ ended.map(_.table), left - 1, tell)
+      try rounds(again.map(_.name), done ++ ended.map(_.table), left - 1, tell)
+      catch { case _: Waiting => done ++ found.map(_.table) }
     }
   }
 
@@ -123,8 +123,10 @@ final private[job] class Verifications(
     val oids = tables.flatMap(_._2).filter(isComparable).map(_.oid)
     // A table that is held can get another name, or another table can get its name.
     val asked = tables.map { case (name, table) => name -> table.map(_.oid) }
-    try Using.resource(snapshot(oids, tell)) { snapshot =>
+    val until = System.nanoTime() + triesFor.toNanos
+    try Using.resource(snapshot(oids, tell, until)) { snapshot =>
         core(_.hold(oids, snapshot.lsn))
+        readsVersions = true
         isPinning = true
         val pinned = pinAll(asked, oids, snapshot.lsn)
         isPinning = false
@@ -134,16 +136,23 @@ final private[job] class Verifications(
     finally {
       core(_.release(oids))
       isPinning = false
+      readsVersions = false
     }
   }
 
   private def isComparable(table: TableState) = table.status == Live && !table.table.isHistory
 
-  /** Makes a snapshot that no table is ahead of. */
+  /**
+   * Makes a snapshot that no table is ahead of.
+   *
+   * @param until when it is not tried again, by [[System.nanoTime]]
+   * @throws Waiting if there is none until then
+   */
   @tailrec
   private def snapshot(
       oids: Seq[Long],
       tell: String => Unit,
+      until: Long,
       pauses: Seq[Int] = Pauses
   ): SlotSnapshot = {
     val read = core { core =>
@@ -169,11 +178,15 @@ final private[job] class Verifications(
         core(_.release(oids))
         other.foreach(_.close())
         val why = other.fold(identity, _ => "The server is a standby that is behind.")
+        if (System.nanoTime() + TimeUnit.SECONDS.toNanos(pauses.head.toLong) > until)
+          throw new Waiting(
+            s"$why The job has tried to make a snapshot for ${triesFor.toMinutes} minutes."
+          )
         val text = s"$why The job goes on, and the verification is tried again in ${pauses.head} s."
         log.warn(text)
         tell(text)
         Thread.sleep(pauses.head * 1000L)
-        snapshot(oids, tell, if (pauses.length > 1) pauses.tail else pauses)
+        snapshot(oids, tell, until, if (pauses.length > 1) pauses.tail else pauses)
     }
   }
 

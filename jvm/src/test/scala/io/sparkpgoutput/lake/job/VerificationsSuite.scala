@@ -1,5 +1,9 @@
 package io.sparkpgoutput.lake.job
 
+import java.time.Duration
+
+import scala.util.Using
+
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.lake.apply.MemoryTarget
 import io.sparkpgoutput.lake.catalog.MirroredTable
@@ -14,7 +18,9 @@ import io.sparkpgoutput.lake.core.{
   SimTable,
   TableState
 }
-import io.sparkpgoutput.lake.target.OwnTables
+import io.sparkpgoutput.lake.target.{OwnTables, TargetBehind}
+import io.sparkpgoutput.source.connection.FakeServer
+import io.sparkpgoutput.source.connection.FakeServer.{Failure, Rows}
 
 class VerificationsSuite extends SparkSessionTests {
   private val oid = 16400L
@@ -30,7 +36,8 @@ class VerificationsSuite extends SparkSessionTests {
   }
 
   /** A job whose table has everything below 200, and is held there. */
-  private class Held {
+  private class Held(options: ReplicateOptions = ReplicateOptions()) {
+    var readsVersions = Seq.empty[Boolean]
     private val start = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", 100)
       .put(TableState(table, Live, generation = 1, mark = Some(100L)))
     val queue = new OneChange
@@ -41,18 +48,27 @@ class VerificationsSuite extends SparkSessionTests {
     core.applied(oid, 100, None, 0)
     core.read(200)
     core.hold(Seq(oid), 200)
-    val verifications = new Verifications(
+    val verifications: Verifications = new Verifications(
       new JobParts(
         spark,
-        ReplicateOptions(),
-        new OwnTables(spark, new MemoryTarget(spark)),
+        options,
+        new OwnTables(
+          spark,
+          new TargetBehind(new MemoryTarget(spark)) {
+            override def version(table: String): String = {
+              readsVersions :+= verifications.readsVersions
+              "1"
+            }
+          }
+        ),
         null,
         null,
         new JobLog,
         new SharedCore(core)
       ),
       null,
-      () => ()
+      () => (),
+      Duration.ZERO
     )
 
     def look(tables: MirroredTable*): Unit = core.published(
@@ -91,5 +107,40 @@ class VerificationsSuite extends SparkSessionTests {
     assert(held.core.state.tables(oid).isLeft)
     val later = held.verifications.pinAll(Seq(name -> Some(oid)), Seq(oid), 300)
     assert(later.map(_.left.map(_.canPass)) == Seq(Left(true)))
+  }
+
+  /** A server whose snapshots have an LSN. */
+  private def server(lsn: String) = new FakeServer({
+    case (_, sql) if sql.startsWith("CREATE_REPLICATION_SLOT") =>
+      Rows(Seq("consistent_point" -> lsn))
+    case (_, sql) if sql.contains("pg_export_snapshot") => Rows(Seq("snapshot" -> "1"))
+    case (_, sql) if sql.startsWith("SET TRANSACTION")  => Failure("22023")
+    case (_, sql) if sql.startsWith("SET") || sql.startsWith("BEGIN") || sql.contains("_drop_") =>
+      Rows(Seq("done" -> ""))
+  })
+
+  private def of(server: FakeServer) = {
+    import server.address
+    ReplicateOptions(url = address.url, user = address.user, password = address.password)
+  }
+
+  test("a verification without a snapshot ends with the reason, and holds no table") {
+    Using.resource(server("0/64")) { server =>
+      val held = new Held(of(server))
+      val error = intercept[Waiting](held.verifications.verify(Seq(name)))
+      assert(error.getMessage.contains("a standby that is behind"))
+      assert(held.goesOn && held.readsVersions.isEmpty && !held.verifications.readsVersions)
+    }
+  }
+
+  test(
+    "versions of tables stay from the first one that a verification notes to its last comparison"
+  ) {
+    Using.resource(server("0/C8")) { server =>
+      val held = new Held(of(server))
+      val found = held.verifications.verify(Seq(name))
+      assert(held.readsVersions.nonEmpty && held.readsVersions.forall(identity), found)
+      assert(held.goesOn && !held.verifications.readsVersions)
+    }
   }
 }
