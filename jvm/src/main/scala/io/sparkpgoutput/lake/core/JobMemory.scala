@@ -351,8 +351,8 @@ abstract private[core] class JobMemory(start: JobState) {
 
   /**
    * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table
-   * until the table has all changes before it, so neither the reader nor the table may be far
-   * behind, and the changes must not fail.
+   * until the table has all changes before it, so neither the reader nor the table may be far behind, and the changes
+   * must not fail.
    */
   protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
