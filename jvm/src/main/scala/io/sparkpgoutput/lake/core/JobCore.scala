@@ -344,11 +344,11 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         put(TableState(found.table, status = Copying("It was added to the publication.")))
         found.problem.foreach(refuse(found.oid, _, now))
       case Some(table) if table.isLeft =>
-        markForCopy(
+        val reason =
           if (table.status == Excluded) "It is not excluded any more."
           else "It is published again."
-        )
-        found.problem.foreach(refuse(found.oid, _, now))
+        // The kept definition says which columns are hidden, and a table with a problem may have no other one.
+        found.problem.fold(markForCopy(reason))(refuse(found.oid, _, now))
       case Some(table) if work.phase == Phase.Idle && table.wantsCopy =>
         (table.status, found.problem) match {
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
