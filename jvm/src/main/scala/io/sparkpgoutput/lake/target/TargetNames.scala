@@ -84,7 +84,9 @@ object TargetNames {
         "problem" -> problem,
         "entry" -> ColumnHiding.exclusion(table, column)
       )
-    collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>
+    val named = columns.map(column => column -> column)
+    // Spark compares names in lower case, and `equalsIgnoreCase` compares their letters one by one.
+    collision(named).orElse(collision(named, letters)).foreach { case (one, other, _) =>
       throw new LakeException(
         "PGOUTPUT_TARGET_NAME.SAME_COLUMN",
         "one" -> one,
@@ -147,10 +149,17 @@ object TargetNames {
   }
 
   /** The first two that have the same name. */
-  private def collision[A](named: Seq[(A, String)]): Option[(A, A, String)] =
-    named.groupBy(named => folded(named._2)).values.collectFirst {
+  private def collision[A](
+      named: Seq[(A, String)],
+      key: String => String = folded
+  ): Option[(A, A, String)] =
+    named.groupBy(named => key(named._2)).values.collectFirst {
       case (one, name) +: (other, _) +: _ => (one, other, name)
     }
+
+  /** Equal for two names that `equalsIgnoreCase` takes for one. In lower case, `ı` and `i` are two letters. */
+  private def letters(name: String) =
+    name.map(letter => Character.toLowerCase(Character.toUpperCase(letter)))
 }
 
 /** The types that columns have in the target. */

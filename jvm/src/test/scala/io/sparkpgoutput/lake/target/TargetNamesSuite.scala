@@ -95,6 +95,10 @@ class TargetNamesSuite extends AnyFunSuite {
     val text = error(TargetNames.checkColumns(orders, Seq("id", "Id")))
     assert(text.contains("'id' and 'Id'") && text.contains("excludeColumns.public.orders=Id,"))
     TargetNames.checkColumns(orders, Seq("id", "v"))
+    // What compares names compares their letters one by one, or whole names in lower case.
+    for (names <- Seq(Seq("sınıf", "sinif"), Seq("İd", "id"), Seq("İd", "i\u0307d")))
+      error(TargetNames.checkColumns(orders, names))
+    TargetNames.checkColumns(orders, Seq("sınıf", "sinifs"))
   }
 
   test("a column that the job adds to the target is an error, and names the option") {
