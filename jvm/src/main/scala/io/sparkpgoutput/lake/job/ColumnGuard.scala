@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.job
 import java.io.IOException
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.{CatalogSnapshot, ColumnHiding, SourceTable}
+import io.sparkpgoutput.lake.catalog.{CatalogSnapshot, ColumnHiding, HiddenColumns}
 import io.sparkpgoutput.lake.core.TableState
 import io.sparkpgoutput.lake.queue.HiddenCells
 import io.sparkpgoutput.source.connection.ServerClient
@@ -29,8 +29,12 @@ import io.sparkpgoutput.source.connection.ServerClient
  * such changes, and the table is copied. The copy fails until the options fit the table: see
  * [[ColumnHiding]].
  *
- * A table that is being copied has no definition to compare with until its snapshot is there. From then on, the
- * copy locks the table, so nobody can alter it. Changes from before the snapshot are left out.
+ * A table that waits for the snapshot of a copy can have been altered since its last definition, which is often why it
+ * is copied. So the third question is then whether the options hide each hidden column of that definition also under
+ * the name that it has now. The changes from before the snapshot are left out. From the snapshot on, the copy locks the
+ * table, so nobody can alter it. One case is not noticed: while the table waits, a hidden column gets another name and
+ * then its own name back, before the reader asks. Values from in between can be in the files of the queue, and nowhere
+ * else. A table that has failed and needs a copy has no queue.
  */
 final private[job] class ColumnGuard(
     hiding: ColumnHiding,
@@ -57,22 +61,29 @@ final private[job] class ColumnGuard(
     val names = (name +: (catalog.nameOf(oid) ++ kept.map(_.name)).toSeq).distinct
     names.flatMap(hiding.of).reduceOption(_ ++ _).map { hidden =>
       val areThere = hidden.names.forall(columns.contains)
-      if (areThere && kept.filter(hasCopy).map(_.table.source).forall(areSame(_, xid)))
+      if (areThere && kept.filter(isFollowed).forall(areSame(_, hidden, xid)))
         HiddenCells.of(columns, hidden, hiding.salt)
       else HiddenCells.all(columns)
     }
   }
 
-  private def hasCopy(table: TableState) =
-    !table.awaitsSnapshot && !(table.isFailed && table.needsCopy)
+  /** A table that has failed and needs a copy has no queue. */
+  private def isFollowed(table: TableState) = !(table.isFailed && table.needsCopy)
 
   /**
-   * Returns whether the hidden columns are as they were when the table was copied.
+   * Returns whether the hidden columns are as they were when the table was copied. For a table that waits for its
+   * snapshot, it returns whether the options hide them also under the names that they have now.
    *
    * @throws IOException if the catalog does not see the transaction yet
    */
-  private def areSame(kept: SourceTable, xid: Option[Long]): Boolean = {
-    val wanted = kept.hidden.map(column => (column.number, column.name, column.version)).toSet
+  private def areSame(kept: TableState, hidden: HiddenColumns, xid: Option[Long]): Boolean = {
+    val wanted = kept.table.source.hidden
+    def areHidden(found: Map[Int, (String, Long)]) = wanted.forall { column =>
+      val now = found.get(column.number)
+      if (kept.awaitsSnapshot)
+        !hidden.names.contains(column.name) || now.forall(now => hidden.names.contains(now._1))
+      else now.contains((column.name, column.version))
+    }
     def found: Option[Boolean] = client.query { connection =>
       val rows = connection.query(
         """SELECT attnum, attname, a.xmin::text AS version, pg_current_snapshot()::text AS snapshot,
@@ -83,11 +94,11 @@ final private[job] class ColumnGuard(
       ) { row =>
         catalog.checkRecovery(row.getBoolean("in_recovery"))
         val column = Option(row.getString("attname"))
-          .map((row.getInt("attnum"), _, row.getString("version").toLong))
+          .map(name => row.getInt("attnum") -> (name -> row.getString("version").toLong))
         val snapshot = CatalogSnapshot.of(row.getString("snapshot"))
         column -> (row.getBoolean("in_recovery") || xid.forall(snapshot.sees))
       }
-      Option.when(rows.head._2)(wanted.subsetOf(rows.flatMap(_._1).toSet))
+      Option.when(rows.head._2)(areHidden(rows.flatMap(_._1).toMap))
     }
     def answer = ServerCatalog.whileBehind[Option[Boolean]](_.isEmpty)(found)
     // The reader starts a new session, as after a lost connection.
