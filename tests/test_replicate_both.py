@@ -154,3 +154,28 @@ def test_a_table_with_the_name_of_a_history_needs_another_one(
         assert replicate(once=True, names=names).exit_code == 0
         assert_both(spark, job, ORDERS)
         assert_equal(spark, job, {"orders_history": "public_orders_history"})
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_mirror_gets_no_history_in_the_table_of_another_one(
+    is_older: bool, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    tables = ["orders", "orders_history"]
+    for number, table in enumerate(reversed(tables) if is_older else tables):
+        server.execute(
+            f"CREATE TABLE {table} (id int PRIMARY KEY); INSERT INTO {table} VALUES ({number})"
+        )
+    server.execute("CREATE PUBLICATION shop FOR ALL TABLES")
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        modes = {"*": "history", "orders": "mirror"}
+        assert replicate(once=True, mode=modes).exit_code == 0
+        kept = history(spark, job, "orders_history")
+        (reason,) = replicate(once=True, mode={**modes, "orders": "both"}).failed()
+        assert reason.startswith("public.orders: ")
+        assert "'orders_history'" in reason
+        assert "names.public.orders=public_orders" in reason
+        assert history(spark, job, "orders_history") == kept
+        assert replicate(once=True, mode=modes).exit_code == 0
+        assert_equal(spark, job, ORDERS)
+        assert history(spark, job, "orders_history") == kept

@@ -274,11 +274,14 @@ final class ServerCatalog(
       options.pgTypes,
       source => options.hiding(source, state.tables.get(source.oid).map(_.table.source))
     )
+    val names = natural.map { case (oid, name) =>
+      oid -> name.toSeq.flatMap(modes(oid).targets).map(MirroredTable.folded)
+    }
     sources.zip(found).map { case (source, table) =>
       val kept = state.tables.get(source.oid)
       val named = for {
         _ <- natural(source.oid)
-        _ <- collision(source, sources, natural, modes, state).toLeft(())
+        _ <- collision(source, sources, names, modes, state).toLeft(())
         mirrored <- table
         typed <- attempt(inTarget(mirrored, modes(source.oid)))
         shaped <- attempt(shaped(typed, kept))
@@ -287,32 +290,25 @@ final class ServerCatalog(
     }
   }
 
-  /** The target already has another table with the name of this table. */
+  /**
+   * The target already has another table with a name of this table.
+   *
+   * @param names the names that tables get by the options, as keys, by the oids of the tables
+   */
   private def collision(
       source: SourceTable,
       sources: Seq[SourceTable],
-      natural: Map[Long, Either[LakeException, String]],
+      names: Map[Long, Seq[String]],
       modes: Map[Long, TableMode],
       state: JobState
-  ): Option[LakeException] = {
-    def targets(oid: Long) =
-      natural(oid).toSeq.flatMap(modes(oid).targets).map(MirroredTable.folded)
-    val names = targets(source.oid)
-    def owns(oid: Long) = state.tables.get(oid).exists(table =>
-      table.owns && table.table.targets.map(MirroredTable.folded).exists(names.contains)
-    )
-    val others = sources.filter(other =>
-      other.oid != source.oid && targets(other.oid).exists(names.contains)
-    )
-    val winner = (source +: others).minBy(table => (!owns(table.oid), table.oid))
-    val tables = Seq(winner, source)
-    if (winner.oid == source.oid) None
-    else attempt(TargetNames.of(
+  ): Option[LakeException] = rival(source.oid, names, state).flatMap { rival =>
+    val tables = sources.filter(_.oid == rival) :+ source
+    attempt(TargetNames.of(
       tables.map(_.name),
       options.tableName,
       options.names,
       target.nameProblem(_),
-      natural.keys.flatMap(targets),
+      names.values.flatten,
       name => modes(tables.find(_.name == name).get.oid)
     )).left.toOption
   }
@@ -397,6 +393,25 @@ final class ServerCatalog(
 }
 
 object ServerCatalog {
+
+  /**
+   * Returns the table that keeps another one from a name in the target: the table that owns the name, or else the one
+   * with the lower oid.
+   *
+   * @param names the names that tables get by the options, as keys, by the oids of the tables
+   */
+  private[job] def rival(oid: Long, names: Map[Long, Seq[String]], state: JobState): Option[Long] = {
+    def owned(other: Long) = state.tables.get(other).filter(_.owns).toSeq
+      .flatMap(_.table.targets).map(MirroredTable.folded)
+    def both(other: Long) = names(other).filter(names(oid).contains)
+    // An owner of another name has no claim to these.
+    def place(of: Long, names: Seq[String]) = (!owned(of).exists(names.contains), of)
+    names.keys.filter { other =>
+      val common = both(other)
+      common.nonEmpty && Ordering[(Boolean, Long)].lt(place(other, common), place(oid, common))
+    }.minByOption(other => place(other, both(other)))
+  }
+
   private[job] val NotVisible =
     "the server has not made the last commits visible yet, which wait for a standby"
 

@@ -6,8 +6,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.TableChange.PartitionRewritten
-import io.sparkpgoutput.lake.catalog.{Leaf, ReplicaIdentity}
-import io.sparkpgoutput.lake.core.{JobState, SimTable, TableFailure}
+import io.sparkpgoutput.lake.catalog.{Leaf, ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.core.{JobState, SimTable, TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.source.connection.FakeServer._
 import io.sparkpgoutput.source.connection.{FakeServer, ServerClient}
 import io.sparkpgoutput.source.slot.Server
@@ -34,6 +34,30 @@ class ServerCatalogSuite extends AnyFunSuite {
       val error = Try(catalog.timeline(state, 300)).failed.get
       assert(TableFailures.endsJob(error), error)
       assert(catalog.timeline(state.copy(timeline = 2), 300).isEmpty)
+    }
+  }
+
+  test("a name in the target belongs to its owner, and else to the older table") {
+    def live(oid: Long, name: String, mode: TableMode) = TableState(
+      SimTable(oid, name, Vector("id"), mode = mode).definition,
+      TableStatus.Live,
+      generation = 1,
+      mark = Some(100L)
+    )
+    for ((orders, others) <- Seq(1L -> 2L, 2L -> 1L)) {
+      val names =
+        Map(orders -> Seq("orders", "orders_history"), others -> Seq("orders_history"), 3L -> Seq("c"))
+      def rivals(state: JobState) = names.keys.flatMap(oid =>
+        ServerCatalog.rival(oid, names, state).map(oid -> _)
+      ).toMap
+      assert(rivals(state) == Map(2L -> 1L))
+      val mirror = live(orders, "orders", TableMode.Mirror)
+      // The options give a history to the mirror, and another table has the name of the history.
+      val owned = state.put(mirror).put(live(others, "orders_history", TableMode.History("_")))
+      assert(rivals(owned) == Map(orders -> others))
+      val both = live(orders, "orders", TableMode.Both(TableMode.Mirror, TableMode.History("_")))
+      assert(rivals(state.put(both)) == Map(others -> orders))
+      assert(rivals(state.put(mirror)) == Map(2L -> 1L))
     }
   }
 
