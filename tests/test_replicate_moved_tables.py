@@ -167,6 +167,40 @@ def test_the_last_rows_of_a_dropped_table_are_not_applied_without_a_column(
 
 
 @pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_whose_new_name_cannot_be_in_the_target_keeps_its_name(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        "CREATE TABLE slim (id int PRIMARY KEY); INSERT INTO slim VALUES (1);"
+        "CREATE PUBLICATION slim FOR TABLE slim"
+    )
+    job = LakeJob(tmp_path, server, target, publication="slim")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        for step in (
+            'ALTER TABLE slim RENAME TO "sl/im"; INSERT INTO "sl/im" VALUES (2)',
+            # This needs a copy.
+            'ALTER TABLE "sl/im" REPLICA IDENTITY FULL; INSERT INTO "sl/im" VALUES (3)',
+            'ALTER PUBLICATION slim DROP TABLE "sl/im"; ALTER PUBLICATION slim ADD TABLE "sl/im"',
+        ):
+            server.execute(step)
+            done = replicate(once=True)
+            assert (done.exit_code, done.failed()) == (0, [])
+            assert lake_rows(spark, job.sql_name("slim"), ["id"]) == at_server(server, '"sl/im"')
+        # Another table gets the name.
+        server.execute(
+            "CREATE TABLE slim (id int PRIMARY KEY); INSERT INTO slim VALUES (9);"
+            "ALTER PUBLICATION slim ADD TABLE slim"
+        )
+        for _ in range(2):
+            (reason,) = replicate(once=True).failed()
+            assert reason.startswith("public.sl/im: ")
+        assert "names.public.sl/im=sl_im" in reason
+        assert lake_rows(spark, job.sql_name("slim"), ["id"]) == at_server(server, "slim")
+
+
+@pytest.mark.lake
 def test_a_change_of_a_partitioned_table_alone_is_followed(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -280,7 +280,7 @@ final class ServerCatalog(
     sources.zip(found).map { case (source, table) =>
       val kept = state.tables.get(source.oid)
       val named = for {
-        _ <- natural(source.oid)
+        _ <- if (kept.exists(keepsName)) Right(()) else natural(source.oid)
         _ <- collision(source, sources, names, modes, state).toLeft(())
         mirrored <- table
         typed <- attempt(inTarget(mirrored, modes(source.oid)))
@@ -288,6 +288,12 @@ final class ServerCatalog(
       } yield shaped
       natural(source.oid).toOption -> named
     }
+  }
+
+  /** A table that was renamed to a name that the target cannot have keeps the name that it has there. */
+  private def keepsName(kept: TableState): Boolean = {
+    val names = kept.table.targets
+    kept.generation > 0 && names.nonEmpty && names.forall(target.nameProblem(_).isEmpty)
   }
 
   /**
