@@ -104,10 +104,12 @@ def test_a_mirror_gets_a_history_and_loses_it(
     with job.session(spark) as replicate:
         replicate(once=True)
         orders.execute("UPDATE orders SET v = 'a' WHERE id = 1")
-        for copies in (1, 2):
-            assert replicate(once=True, mode={"orders": "both"}).exit_code == 0
+        # A history that exists keeps the names of its columns.
+        for copies, prefix in ((1, "_"), (2, "cdc_")):
+            options = {"mode": {"orders": "both"}, "historyPrefix": prefix}
+            assert replicate(once=True, **options).exit_code == 0
             orders.execute(f"UPDATE orders SET v = 'b{copies}' WHERE id = 2")
-            assert replicate(once=True, mode={"orders": "both"}).exit_code == 0
+            assert replicate(once=True, **options).exit_code == 0
             assert_both(spark, job, ORDERS)
             kept = history(spark, job, "orders_history")
             assert_copies(kept, copies)
@@ -116,6 +118,7 @@ def test_a_mirror_gets_a_history_and_loses_it(
             assert not [line for line in report if line.startswith("Copied")]
             assert_equal(spark, job, ORDERS)
             assert history(spark, job, "orders_history") == kept
+        assert not [name for name in kept[0].__fields__ if name.startswith("cdc_")]
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

@@ -12,7 +12,13 @@ import org.apache.spark.sql.pgoutput.LocalFolder
 import org.apache.spark.sql.types.{LongType, StructType}
 
 import io.sparkpgoutput.errors.{LakeException, SourceException}
-import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableError, TableMode}
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  PublishedTables,
+  ServerReadiness,
+  TableError,
+  TableMode
+}
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
@@ -115,7 +121,6 @@ final private[job] class ReadyJob(
     val log: JobLog
 ) {
   val server: Server = client.replication(Server.of)
-  val catalog = new ServerCatalog(client, server, options, own.target)
 
   /** The newest epoch that exists; 0 if there is none. */
   val epoch: Long = kept.fold(0L)(_._1)
@@ -140,6 +145,10 @@ final private[job] class ReadyJob(
   /** The tables of the target that cannot be read. */
   private val unread = mutable.Set.empty[String]
   private val found = tables()
+  private val histories = found.map(table => table.target -> table.properties.mode)
+    .collect { case (name, mode: TableMode.History) => MirroredTable.folded(name) -> mode }.toMap
+  val catalog = new ServerCatalog(client, server, options, own.target, histories)
+
   // The tables of another job of this slot can be left, and this job does not remove their marks.
   private val isMarked = found.exists(table =>
     table.properties.startsOver && kept.forall(_._2.id == table.properties.job)

@@ -24,12 +24,15 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks}
  *
  * To read the catalog of a table takes several queries. So each cut asks only for a fingerprint of what
  * belongs to the table, in one query, and the catalog is read again if it has changed.
+ *
+ * @param histories the histories that the target had at the start of the job, by their names as keys
  */
 final class ServerCatalog(
     client: ServerClient,
     server: Server,
     options: ReplicateOptions,
-    target: Target
+    target: Target,
+    histories: Map[String, TableMode.History] = Map.empty
 ) {
   import ServerCatalog._
 
@@ -77,7 +80,7 @@ final class ServerCatalog(
           natural,
           problem,
           prints.byOid.getOrElse(source.oid, ""),
-          modeOf(source),
+          natural.fold(modeOf(source))(keepingColumns(modeOf(source), _)),
           options.names.keys.exists(TargetNames.isOf(_, source.name))
         )
       } ++ excluded.map(source => CatalogEntry(MirroredTable.none(source), None, None, ""))
@@ -263,9 +266,14 @@ final class ServerCatalog(
       sources: Seq[SourceTable],
       state: JobState
   ): Seq[(Option[String], Either[LakeException, MirroredTable])] = {
-    val modes = sources.map(source => source.oid -> modeOf(source, state)).toMap
+    val asked = sources.map(source => source.oid -> modeOf(source, state)).toMap
     val natural =
-      sources.map(source => source.oid -> attempt(naturalName(source, modes(source.oid)))).toMap
+      sources.map(source => source.oid -> attempt(naturalName(source, asked(source.oid)))).toMap
+    val modes = asked.map { case (oid, mode) =>
+      val known = state.tables.get(oid).filter(_.generation > 0).map(_.target)
+        .filter(_.nonEmpty)
+      oid -> known.orElse(natural(oid).toOption).fold(mode)(keepingColumns(mode, _))
+    }
     val found = MirroredTables.each(
       connection,
       sources,
@@ -343,7 +351,6 @@ final class ServerCatalog(
     }
     (kept, options.modeOf(source.name)) match {
       case (Some(kept @ (TableMode.History(_) | TableMode.Versions)), _) => kept
-      // A history that exists keeps the names of its columns.
       case (Some(TableMode.Both(_, history)), asked) if asked.name != TableMode.Mirror.name =>
         TableMode.Both(mirror, history)
       case (_, TableMode.Both(_, history)) => TableMode.Both(mirror, history)
@@ -351,6 +358,17 @@ final class ServerCatalog(
         mirror
       case (None, asked @ (TableMode.History(_) | TableMode.Versions)) => asked
       case _                                                           => mirror
+    }
+  }
+
+  /** A history that exists keeps the names of its columns, also if its mirror had none for a while. */
+  private def keepingColumns(mode: TableMode, name: String): TableMode = {
+    def kept(history: TableMode.History) =
+      histories.getOrElse(MirroredTable.folded(mode.targets(name).last), history)
+    mode match {
+      case TableMode.Both(mirror, history) => TableMode.Both(mirror, kept(history))
+      case history: TableMode.History      => kept(history)
+      case _                               => mode
     }
   }
 
