@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from support import lake
+from support.job_report import states
 from support.job_tables import JobTables
 from support.lake_job import LakeJob, Replicate, job_fixtures
 from support.lake_options import hashed
@@ -239,6 +240,26 @@ def test_a_renamed_column_never_shows(
     assert (done.exit_code, done.failed()) == (0, [])
     server.execute("ALTER TABLE people RENAME TO accounts")
     assert_hidden(spark, job)
+    assert_nowhere(job.folder)
+
+
+def test_a_table_that_comes_back_under_another_name_never_shows_its_hidden_column(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate, salt: Path
+) -> None:
+    columns = {"users": COLUMNS["public.users"], "pairs": {"excludeColumns": ["secret"]}}
+    options = {"columns": columns, "hashSaltFile": str(salt), "excludeTables": "accounts,log,pairs"}
+    assert replicate(once=True, **options).exit_code == 0
+    server.execute("ALTER PUBLICATION p DROP TABLE users")
+    assert states(replicate(once=True, **options))["users"] == "dropped"
+    server.execute("ALTER TABLE users RENAME TO people; ALTER PUBLICATION p ADD TABLE people")
+    for _ in range(2):
+        (reason,) = replicate(once=True, **options).failed()
+        assert "has the name public.people now" in reason
+    assert "ssn" not in spark.table(job.sql_name("users")).columns
+    columns["people"] = columns.pop("users")
+    assert replicate(once=True, **options).exit_code == 0
+    server.execute("ALTER TABLE people RENAME TO users")
+    assert "ssn" not in spark.table(job.sql_name("users")).columns
     assert_nowhere(job.folder)
 
 
