@@ -263,6 +263,21 @@ def test_a_table_that_comes_back_under_another_name_never_shows_its_hidden_colum
     assert_nowhere(job.folder)
 
 
+def test_the_last_changes_of_a_table_have_the_hidden_columns_of_its_copy(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate, salt: Path
+) -> None:
+    excluded = {"excludeTables": "users,accounts,pairs"}
+    assert replicate(once=True, **excluded).exit_code == 0
+    server.execute("INSERT INTO log VALUES (50, m(50), m(51)); ALTER PUBLICATION p DROP TABLE log")
+    last = replicate(
+        once=True, columns={"log": {"hash": ["email"]}}, hashSaltFile=str(salt), **excluded
+    )
+    assert states(last)["log"] == "dropped"
+    assert any("hide other columns" in line for line in last.report())
+    emails = [row.email for row in spark.table(job.sql_name("log")).collect()]
+    assert sorted(emails) == sorted(f"{PLAIN}-{n}\\ö" for n in range(1, 21))
+
+
 def test_the_queues_have_no_hidden_value(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate, salt: Path
 ) -> None:

@@ -53,6 +53,16 @@ final case class ColumnHiding(
     tables.collect { case (key, hidden) if TablePattern.isOf(key, table) => hidden }
       .reduceOption(_ ++ _)
 
+  /** Returns whether changes of a table with some names have the same hidden columns as an earlier definition. */
+  def isAsIn(kept: SourceTable, names: Set[TableName]): Boolean = {
+    val hidden = names.toSeq.flatMap(of).reduceOption(_ ++ _).getOrElse(HiddenColumns())
+    def hash(name: String) = salt.filter(_ => hidden.hashed.contains(name)).map(_.fingerprint)
+    kept.excluded.forall(column => hidden.excluded.contains(column.name)) &&
+    kept.columns.forall(column =>
+      !hidden.excluded.contains(column.name) && column.hash == hash(column.name)
+    )
+  }
+
   /**
    * Hides the columns of a table.
    *

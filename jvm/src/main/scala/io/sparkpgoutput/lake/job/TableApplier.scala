@@ -70,15 +70,22 @@ final private[job] class TableApplier(job: JobParts) {
       case _ => Some(table)
     }
 
-  /** The catalog cannot say any more what a column is that only the last changes of the table have. */
-  private def checkLast(table: TableState, cut: Cut): Unit =
-    cut.columns.diff(table.columnNames).headOption.foreach { name =>
-      throw changed(
-        table,
-        s"It is not published any more, and its last changes have the column '$name', which was added shortly before. " +
-          "They are not applied."
-      )
-    }
+  /**
+   * The catalog cannot say any more what a column is that only the last changes of the table have. And no copy follows
+   * that would give all rows the columns that the options hide now.
+   */
+  private def checkLast(table: TableState, cut: Cut): Unit = {
+    val relations = cut.relations
+    val added = relations.flatMap(_.columns.map(_.name)).diff(table.columnNames).headOption
+      .map(name => s"its last changes have the column '$name', which was added shortly before.")
+    val names = relations.map(_.name) + table.name
+    val other = Option.unless(job.options.hiding.isAsIn(table.table.source, names))(
+      "the options hide other columns of its last changes than of its rows in the target."
+    )
+    added.orElse(other).foreach(problem =>
+      throw changed(table, s"It is not published any more, and $problem They are not applied.")
+    )
+  }
 
   /** Looks at the catalog until it is as new as the cut. */
   private def look(table: TableState, xids: Array[Long]): Look =

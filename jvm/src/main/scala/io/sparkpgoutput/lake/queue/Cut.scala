@@ -6,7 +6,7 @@ import java.util.Arrays
 import scala.collection.mutable
 import scala.util.Using
 
-import io.sparkpgoutput.changes.rows.RelationDecoder
+import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.protocol._
 
@@ -78,13 +78,13 @@ final class Cut private[queue] (
     found.result().distinct.sorted
   }
 
-  /** The names of the columns in all definitions of the changes. It reads the whole cut. */
-  def columns: Set[String] = {
+  /** The definitions of the changes. It reads the whole cut. */
+  def relations: Set[Relation] = {
     val decoder = new RelationDecoder(TextEncoding.Utf8)
-    val found = Set.newBuilder[String]
+    val found = Set.newBuilder[Relation]
     foreach { (_, message) =>
       if (message(0) == MessageType.Tag.Relation)
-        found ++= decoder.relation(SchemaMessage.outsideStream(message)).columns.map(_.name)
+        found += decoder.relation(SchemaMessage.outsideStream(message))
     }
     found.result()
   }

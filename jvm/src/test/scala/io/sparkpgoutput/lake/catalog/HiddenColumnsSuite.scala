@@ -121,4 +121,21 @@ class HiddenColumnsSuite extends AnyFunSuite {
     val other = hiding("ssn")("email").copy(salt = HashSalt.of("other"))(users, None)
     assert(reason(hidden, other).contains("another salt"))
   }
+
+  test("changes have the hidden columns of an earlier definition if the options hide the same ones") {
+    val own = hiding("ssn", "unknown")("email")
+    assert(own.isAsIn(hidden, Set(users.name)) && ColumnHiding().isAsIn(users, Set(users.name)))
+    for (
+      (hiding, kept) <- Seq(
+        own -> users,
+        ColumnHiding() -> hidden,
+        hiding("ssn")() -> hidden,
+        hiding()("email") -> hidden,
+        own.copy(salt = HashSalt.of("other")) -> hidden
+      )
+    ) assert(!hiding.isAsIn(kept, Set(users.name)))
+    // The table has had another name in some of its changes.
+    val people = TableName("public", "people")
+    assert(!own.isAsIn(users, Set(people, users.name)) && own.isAsIn(users, Set(people)))
+  }
 }
