@@ -424,15 +424,22 @@ object ServerCatalog {
    *
    * @param names the names that tables get by the options, as keys, by the oids of the tables
    */
-  private[job] def rival(oid: Long, names: Map[Long, Seq[String]], state: JobState): Option[Long] = {
+  private[job] def rival(
+      oid: Long,
+      names: Map[Long, Seq[String]],
+      state: JobState
+  ): Option[Long] = {
     def owned(other: Long) = state.tables.get(other).filter(_.owns).toSeq
       .flatMap(_.table.targets).map(MirroredTable.folded)
-    def both(other: Long) = names(other).filter(names(oid).contains)
+    val own = names(oid)
+    def both(other: Long) = names(other).filter(own.contains)
     // An owner of another name has no claim to these.
     def place(of: Long, names: Seq[String]) = (!owned(of).exists(names.contains), of)
-    names.keys.filter { other =>
-      val common = both(other)
-      common.nonEmpty && Ordering[(Boolean, Long)].lt(place(other, common), place(oid, common))
+    // There can be thousands of tables, of which nearly all have other names.
+    names.keysIterator.filter(other => other != oid && names(other).exists(own.contains)).filter {
+      other =>
+        val common = both(other)
+        Ordering[(Boolean, Long)].lt(place(other, common), place(oid, common))
     }.minByOption(other => place(other, both(other)))
   }
 

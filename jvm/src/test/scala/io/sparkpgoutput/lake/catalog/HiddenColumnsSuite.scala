@@ -122,7 +122,9 @@ class HiddenColumnsSuite extends AnyFunSuite {
     assert(reason(hidden, other).contains("another salt"))
   }
 
-  test("changes have the hidden columns of an earlier definition if the options hide the same ones") {
+  test(
+    "changes have the hidden columns of an earlier definition if the options hide the same ones"
+  ) {
     val own = hiding("ssn", "unknown")("email")
     assert(own.isAsIn(hidden, Set(users.name)) && ColumnHiding().isAsIn(users, Set(users.name)))
     for (

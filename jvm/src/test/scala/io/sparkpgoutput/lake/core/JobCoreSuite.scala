@@ -273,10 +273,12 @@ class JobCoreSuite extends AnyFunSuite {
   }
 
   test("a table that comes back with a problem keeps its hidden columns and its mode") {
-    val users = SimTable(oid, "users", Vector("id", "ssn"), mode = TableMode.History("_")).definition
+    val users =
+      SimTable(oid, "users", Vector("id", "ssn"), mode = TableMode.History("_")).definition
     val hiding = users.copy(source = users.source.hiding(_.name == "ssn", _ => None))
     for (status <- Seq(Dropped, Excluded)) {
-      val core = new JobCore(JobSettings(), start.put(TableState(hiding, status, 2, generation = 1)))
+      val core =
+        new JobCore(JobSettings(), start.put(TableState(hiding, status, 2, generation = 1)))
       // The options do not hide the column under the new name of the table.
       val people = SimTable(oid, "people", Vector("id", "ssn")).definition
       val problem = "The options hide columns of public.users."
@@ -288,7 +290,10 @@ class JobCoreSuite extends AnyFunSuite {
         assert(kept.table == hiding && kept.status.why.contains(problem) && kept.needsCopy)
       }
       core.published(Seq(CatalogEntry(hiding, Some("users"), None, "as before")), 100, 2)
-      assert(run(core, 3).exists(_.isInstanceOf[BeginQueue]) || run(core, 4).exists(_.isInstanceOf[BeginQueue]))
+      assert(run(core, 3).exists(_.isInstanceOf[BeginQueue]) || run(
+        core,
+        4
+      ).exists(_.isInstanceOf[BeginQueue]))
       assert(core.state.tables(oid).table.mode == TableMode.History("_"))
     }
   }

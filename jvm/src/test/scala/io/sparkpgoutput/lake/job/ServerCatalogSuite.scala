@@ -46,7 +46,11 @@ class ServerCatalogSuite extends AnyFunSuite {
     )
     for ((orders, others) <- Seq(1L -> 2L, 2L -> 1L)) {
       val names =
-        Map(orders -> Seq("orders", "orders_history"), others -> Seq("orders_history"), 3L -> Seq("c"))
+        Map(
+          orders -> Seq("orders", "orders_history"),
+          others -> Seq("orders_history"),
+          3L -> Seq("c")
+        )
       def rivals(state: JobState) = names.keys.flatMap(oid =>
         ServerCatalog.rival(oid, names, state).map(oid -> _)
       ).toMap
