@@ -589,33 +589,3 @@ private object TableWork {
  * @param time when it was made
  */
 final private case class MadeSnapshot(lsn: Long, table: MirroredTable, newest: Int, time: Long)
-
-/** What a table is doing. */
-sealed private trait Phase
-
-private object Phase {
-  case object Idle extends Phase
-
-  /** A cut is committed. */
-  case object Applying extends Phase
-
-  /** The state with the next definition is written. */
-  final case class Defining(revision: Long) extends Phase
-
-  /** The job writes the state in which the table is copied. */
-  final case class Beginning(revision: Long) extends Phase
-
-  /** The reader begins the queue. */
-  case object Queueing extends Phase
-  case object Snapshot extends Phase
-
-  /** The state with the LSN of the snapshot is written. */
-  final case class Noting(revision: Long) extends Phase
-  case object Committing extends Phase
-
-  /** The job writes the state in which the table is dropped. */
-  final case class Dropping(revision: Long) extends Phase
-
-  /** The job writes the state in which the table needs a copy. */
-  final case class Giving(revision: Long) extends Phase
-}
