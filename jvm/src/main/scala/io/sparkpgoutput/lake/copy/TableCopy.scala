@@ -1,10 +1,10 @@
 package io.sparkpgoutput.lake.copy
 
 import java.time.Duration
-import java.util.Collections
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.functions.{
@@ -16,7 +16,7 @@ import org.apache.spark.sql.functions.{
 }
 import org.apache.spark.sql.pgoutput.{LocalRows, RowsOfRdd}
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import io.sparkpgoutput.changes.rows.ChangeType
 import io.sparkpgoutput.lake.catalog.{ColumnHiding, MirroredTable, ReplicaIdentity, TableMode}
@@ -97,11 +97,8 @@ final class TableCopy private (
     val ordinal = monotonically_increasing_id() + 1
     val snapshot =
       rows(session).select(col("*") +: change(TableMode.History.Snapshot, ordinal): _*)
-    def truncate = session
-      .createDataFrame(
-        Collections.singletonList(Row.fromSeq(history.schema.map(_ => null))),
-        history.schema
-      )
+    def truncate = LocalRows
+      .toDataFrame(session, Vector(new GenericInternalRow(history.schema.length)), history.schema)
       .select(col("*") +: change(ChangeType.Truncate.name, lit(0)): _*)
     val all = if (isFirst) snapshot else truncate.unionAll(snapshot)
     all.toDF(history.targetSchema.fieldNames.toIndexedSeq: _*)

@@ -7,6 +7,7 @@ import java.util.concurrent.TimeUnit.NANOSECONDS
 import scala.util.Try
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
@@ -275,7 +276,9 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
   /** Gives a history that has rows the columns of a new copy. Other tables get them with their rows. */
   private def keepColumns(table: TableState): Unit = {
-    val has = target.read(job.session, table.target).schema.toNullable
+    // A DataFrame has a text in place of a VARCHAR, whose type is in the metadata of the column.
+    val has =
+      CharVarcharUtils.getRawSchema(target.read(job.session, table.target).schema).toNullable
     val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
     val changes = TableEvolution.keep(has, wanted.toNullable, table.generation)(
       target.alterProblem(table.target, _).isEmpty

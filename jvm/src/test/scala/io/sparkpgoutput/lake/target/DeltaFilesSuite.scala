@@ -4,7 +4,8 @@ import java.nio.file.Files
 import java.time.ZoneOffset.UTC
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, DateTimeUtils}
+import org.apache.spark.sql.pgoutput.{LocalRows, RowsOfRdd}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -194,5 +195,26 @@ class DeltaFilesSuite extends DeltaTests {
         check()
       }
     finally spark.conf.set("spark.sql.session.timeZone", zone)
+  }
+
+  test("a VARCHAR is the same column in each copy") {
+    val target =
+      Targets.of(spark, Files.createTempDirectory("varchar").toString, Some("delta"))
+    val schema = new StructType().add("id", IntegerType).add("v", VarcharType(9))
+      .add("a", ArrayType(VarcharType(5)))
+    target.create("t", schema, Nil, Map.empty)
+    def changes = {
+      val has = CharVarcharUtils.getRawSchema(target.read(spark, "t").schema).toNullable
+      TableEvolution.keep(has, schema, 2)(_ => true)
+    }
+    assert(changes.isEmpty)
+    def row(id: Int) = InternalRow(id, UTF8String.fromString(s"v$id"), null)
+    val local = LocalRows.toDataFrame(spark, Vector(row(1)), schema)
+    val copied = RowsOfRdd.toDataFrame(spark, spark.sparkContext.parallelize(Seq(row(2))), schema)
+    target.commit(spark, "t", name, None, 1)(TargetWrite.Append(local.unionAll(copied)))
+    def texts = target.read(spark, "t").orderBy("id").collect().map(_.getString(1)).toSeq
+    assert(texts == Seq("v1", "v2"))
+    target.commit(spark, "t", name, Some(1), 2)(TargetWrite.Replace(copied, None))
+    assert(texts == Seq("v2") && changes.isEmpty)
   }
 }

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{And, Literal}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.ClassicConversions.castToImpl
 import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter
 import org.apache.spark.sql.connector.catalog.{
@@ -40,7 +41,11 @@ object RowsOfRdd {
     castToImpl(rows).queryExecution.optimizedPlan.stats.sizeInBytes
 
   def toDataFrame(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
-    castToImpl(session).internalCreateDataFrame(rows, schema)
+    castToImpl(session).internalCreateDataFrame(rows, withTexts(schema))
+
+  /** The schema that a plan can have: a text in place of a VARCHAR, whose type is in the metadata of its column. */
+  private[pgoutput] def withTexts(schema: StructType): StructType =
+    CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)
 }
 
 /** DataFrames of rows that the driver has. Spark knows how many there are, and sends them with its tasks. */
@@ -53,7 +58,7 @@ object LocalRows {
       schema: StructType
   ): DataFrame = classic.Dataset.ofRows(
     castToImpl(session),
-    LocalRelation(DataTypeUtils.toAttributes(schema), rows)
+    LocalRelation(DataTypeUtils.toAttributes(RowsOfRdd.withTexts(schema)), rows)
   )
 }
 
