@@ -554,10 +554,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       val work = works(table.oid)
       work.phase == Phase.Idle && work.isDue(now) && (table.status match {
         case Live =>
-          (isFull || work.snapshot.nonEmpty || table.copyReason.nonEmpty && isFarBehind(
-            work,
-            now
-          ) ||
+          (isFull || work.snapshot.nonEmpty || catchesUp(table, work, now) ||
             now - work.lastCommit >= settings.intervalMillis) &&
           (hasChanges(work) || table.next.nonEmpty || work.isNews)
         // After a lasting error, the job tries again when the definition or the rights have changed.

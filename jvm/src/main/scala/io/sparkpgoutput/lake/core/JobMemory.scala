@@ -357,13 +357,14 @@ abstract private[core] class JobMemory(start: JobState) {
   protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
       work.retried == 0 && work.leaving.isEmpty && now >= work.snapshotAfter &&
-      !Lsn.isBelow(readLsn, endAtLook) && !isFarBehind(work, now)
+      !Lsn.isBelow(readLsn, endAtLook) && !catchesUp(table, work, now)
 
-  /** Whether changes from before the last look are older than a snapshot may wait. Some tables always lack minutes. */
-  protected def isFarBehind(work: TableWork, now: Long): Boolean = work.queue.exists(queue =>
-    queue.position.exists(Lsn.isBelow(_, endAtLook)) &&
-      queue.oldest.exists(TimeUnit.MICROSECONDS.toMillis(_) < now - TableWork.MostSnapshot)
-  )
+  /** Whether such a table lacks changes from before the last look that are older than its snapshot may wait. */
+  protected def catchesUp(table: TableState, work: TableWork, now: Long): Boolean =
+    table.copyReason.nonEmpty && work.queue.exists(queue =>
+      queue.position.exists(Lsn.isBelow(_, endAtLook)) &&
+        queue.oldest.exists(TimeUnit.MICROSECONDS.toMillis(_) < now - TableWork.MostSnapshot)
+    )
 
   /** Returns whether a table with a snapshot lacks changes that come before it. */
   protected def lacksChanges(work: TableWork) = work.snapshot.exists(made =>
