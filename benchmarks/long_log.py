@@ -116,8 +116,8 @@ def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int, remov
             # Each commit replaces the file of the previous commit, as a small cut of one file does.
             path = f"part-{version}.parquet"
             os.link(data, table / path)
-            removed = {"path": previous, "deletionTimestamp": now, "dataChange": True}
-            actions += [{"remove": removed}, {"add": {**add["add"], "path": path}}]
+            remove = {"path": previous, "deletionTimestamp": now, "dataChange": True}
+            actions += [{"remove": remove}, {"add": {**add["add"], "path": path}}]
             previous = path
         (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
     return table

@@ -16,7 +16,7 @@ from support.history_judge import assert_copies, assert_histories, history, play
 from support.job_report import JobReport, wait_until_live
 from support.lake_history import History
 from support.lake_job import LakeJob
-from support.lake_judge import columns_of, server_rows
+from support.lake_judge import assert_equal, columns_of, server_rows
 from support.lake_points import APPLYING, COPYING, kill_at
 from support.lake_resync import STEPS, Resync, kill_in_resync, writing
 from support.lsn import parsed_lsn
@@ -237,6 +237,43 @@ def with_new_names(changes: list[Row], **names: str) -> list[Row]:
         Row(**{**row.asDict(), "_missing": [names.get(name, name) for name in row["_missing"]]})
         for row in changes
     ]
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_each_copy_has_the_same_column_of_the_type_varchar(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    modes = {"changes": "history", "rows": "mirror", "old": "versions"}
+    for table in modes:
+        server.execute(
+            f"CREATE TABLE {table} (id int PRIMARY KEY, v text, a text[]);"
+            f"INSERT INTO {table} VALUES (1, 'one', '{{a}}'), (2, NULL, NULL)"
+        )
+    server.execute("CREATE PUBLICATION shop FOR ALL TABLES")
+    job = LakeJob(tmp_path, server, target, mode=modes)
+    types = {
+        **{f"public.{table}.v": "VARCHAR(9)" for table in modes},
+        **{f"public.{table}.a": "ARRAY<VARCHAR(5)>" for table in modes},
+    }
+    with job.session(spark) as replicate:
+        for number in (1, 2, 3):
+            if number > 1:
+                spark_pgoutput.resync(spark, checkpoint=job.checkpoint_url, tables=list(modes))
+            for text in ("copy", "again"):
+                done = replicate(once=True, types=types)
+                assert (done.exit_code, done.failed()) == (0, [])
+                for table in modes:
+                    server.execute(
+                        f"UPDATE {table} SET v = '{text}{number}', a = '{{{text}}}' WHERE id = 1"
+                    )
+            assert_copies(history(spark, job, "changes"), number)
+        assert replicate(once=True, types=types).exit_code == 0
+        assert_equal(spark, job, {"rows": "rows"})
+        assert_histories(spark, job, {"changes": "changes"})
+        for table in modes:
+            columns = spark.table(job.sql_name(table)).columns
+            assert [name for name in columns if not name.startswith("_")] == ["id", "v", "a"]
 
 
 @pytest.mark.lake
