@@ -33,7 +33,7 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  * @param look looks at the server's catalog
  * @param triesFor
- *   how long the job tries to make a snapshot. Somebody can have asked, and wait no more.
+ *   how long the job tries to make a snapshot. The command that asked can have ended, which the job does not notice.
  */
 final private[job] class Verifications(
     job: JobParts,
