@@ -17,6 +17,7 @@ from support.job_report import generations, wait_until_live, wait_while_running
 from support.job_tables import wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_points import commits, is_being_written, kill, kill_when
+from support.postgres_binaries import NEWEST, VERSIONS
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 from support.suspension import suspend_when
@@ -25,7 +26,8 @@ pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 # Values that the server does not compress, and that it does not send again in an UPDATE.
 server = server_fixture(
-    "CREATE TABLE large (id int PRIMARY KEY, n int, v text STORAGE EXTERNAL);"
+    "CREATE TABLE large (id int PRIMARY KEY, n int, v text);"
+    "ALTER TABLE large ALTER v SET STORAGE EXTERNAL;"
     "CREATE TABLE small (id int PRIMARY KEY, v text);"
     "INSERT INTO large SELECT g, 0, 'first' FROM generate_series(1, 100) g;"
     "INSERT INTO small VALUES (1, 'a');"
@@ -117,7 +119,12 @@ def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
     assert of_lake(spark, job) == of_server(job)
 
 
-@pytest.mark.parametrize("target", lake.TARGETS)
+# Before version 15, each queue of a copy begins with a new session of the reader.
+@pytest.mark.parametrize(
+    ("server", "target"),
+    [*((NEWEST, target) for target in lake.TARGETS), (VERSIONS[0], "delta")],
+    indirect=["server"],
+)
 def test_a_transaction_that_exceeds_memory_and_disk_costs_its_table_a_copy(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -130,7 +137,8 @@ def test_a_transaction_that_exceeds_memory_and_disk_costs_its_table_a_copy(
         wait_until_equal(spark, job, running, ["small"])
         wait_until_large_is_equal(spark, job, running)
         now = generations(job)
-        assert now["large"] > copied["large"]
+        # A copy that began before the disk had room again is given up, and another one follows.
+        assert copied["large"] < now["large"] <= copied["large"] + 2
         assert now["small"] == copied["small"]
         running.stop()
 
