@@ -24,6 +24,17 @@ final case class HiddenColumns(excluded: Seq[String] = Nil, hashed: Seq[String] 
   /** The names of all of these columns. */
   def names: Seq[String] = (excluded ++ hashed).distinct
 
+  /**
+   * Returns a column that was hidden under one of these names, and its name now under which it is shown.
+   *
+   * @param before the columns that were hidden
+   * @param now the names of columns by their numbers
+   */
+  def renamed(before: Seq[TableColumn], now: Map[Int, String]): Option[(TableColumn, String)] =
+    before.filter(column => names.contains(column.name))
+      .flatMap(column => now.get(column.number).map(column -> _))
+      .find { case (_, name) => !names.contains(name) }
+
   def ++(more: HiddenColumns): HiddenColumns =
     HiddenColumns((excluded ++ more.excluded).distinct, (hashed ++ more.hashed).distinct)
 }
@@ -53,13 +64,19 @@ final case class ColumnHiding(
     tables.collect { case (key, hidden) if TablePattern.isOf(key, table) => hidden }
       .reduceOption(_ ++ _)
 
+  /** The hidden columns of a table that has had several names; None if all are shown. */
+  def of(names: Iterable[TableName]): Option[HiddenColumns] =
+    names.flatMap(of(_)).reduceOption(_ ++ _)
+
+  private def hashOf(column: String, hidden: HiddenColumns) =
+    salt.filter(_ => hidden.hashed.contains(column)).map(_.fingerprint)
+
   /** Returns whether changes of a table with some names have the same hidden columns as an earlier definition. */
   def isAsIn(kept: SourceTable, names: Set[TableName]): Boolean = {
-    val hidden = names.toSeq.flatMap(of).reduceOption(_ ++ _).getOrElse(HiddenColumns())
-    def hash(name: String) = salt.filter(_ => hidden.hashed.contains(name)).map(_.fingerprint)
+    val hidden = of(names).getOrElse(HiddenColumns())
     kept.excluded.forall(column => hidden.excluded.contains(column.name)) &&
     kept.columns.forall(column =>
-      !hidden.excluded.contains(column.name) && column.hash == hash(column.name)
+      !hidden.excluded.contains(column.name) && column.hash == hashOf(column.name, hidden)
     )
   }
 
@@ -84,21 +101,20 @@ final case class ColumnHiding(
       check(source, hidden, kept)
       source.hiding(
         column => hidden.excluded.contains(column.name),
-        column => salt.filter(_ => hidden.hashed.contains(column.name)).map(_.fingerprint)
+        column => hashOf(column.name, hidden)
       )
   }
 
   private def check(source: SourceTable, hidden: HiddenColumns, kept: Option[SourceTable]): Unit = {
     val now = source.columns.map(column => column.number -> column.name).toMap
-    for {
-      column <- kept.toSeq.flatMap(_.hidden) if hidden.names.contains(column.name)
-      name <- now.get(column.number) if !hidden.names.contains(name)
-    } throw new LakeException(
-      "PGOUTPUT_REPLICATE_OPTION.HIDDEN_COLUMN_RENAMED",
-      "column" -> column.name,
-      "table" -> source.name,
-      "name" -> name
-    )
+    hidden.renamed(kept.toSeq.flatMap(_.hidden), now).foreach { case (column, name) =>
+      throw new LakeException(
+        "PGOUTPUT_REPLICATE_OPTION.HIDDEN_COLUMN_RENAMED",
+        "column" -> column.name,
+        "table" -> source.name,
+        "name" -> name
+      )
+    }
     def option(column: String) = if (hidden.excluded.contains(column)) "exclude" else "hash"
     hidden.names.filterNot(now.values.toSet).foreach { column =>
       throw new LakeException(

@@ -59,7 +59,7 @@ final private[job] class ColumnGuard(
   else {
     val kept = state(oid)
     val names = (name +: (catalog.nameOf(oid) ++ kept.map(_.name)).toSeq).distinct
-    names.flatMap(hiding.of).reduceOption(_ ++ _).map { hidden =>
+    hiding.of(names).map { hidden =>
       val areThere = hidden.names.forall(columns.contains)
       if (areThere && kept.filter(isFollowed).forall(areSame(_, hidden, xid)))
         HiddenCells.of(columns, hidden, hiding.salt)
@@ -78,12 +78,11 @@ final private[job] class ColumnGuard(
    */
   private def areSame(kept: TableState, hidden: HiddenColumns, xid: Option[Long]): Boolean = {
     val wanted = kept.table.source.hidden
-    def areHidden(found: Map[Int, (String, Long)]) = wanted.forall { column =>
-      val now = found.get(column.number)
+    def areHidden(found: Map[Int, (String, Long)]) =
       if (kept.awaitsSnapshot)
-        !hidden.names.contains(column.name) || now.forall(now => hidden.names.contains(now._1))
-      else now.contains((column.name, column.version))
-    }
+        hidden.renamed(wanted, found.map { case (number, (name, _)) => number -> name }).isEmpty
+      else
+        wanted.forall(column => found.get(column.number).contains((column.name, column.version)))
     def found: Option[Boolean] = client.query { connection =>
       val rows = connection.query(
         """SELECT attnum, attname, a.xmin::text AS version, pg_current_snapshot()::text AS snapshot,

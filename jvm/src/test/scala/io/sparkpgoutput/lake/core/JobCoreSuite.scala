@@ -175,13 +175,20 @@ class JobCoreSuite extends AnyFunSuite {
     assert(run(core, 10).contains(ApplyCut(oid, 400)), "its queue is still there")
   }
 
-  test("a history whose copy cannot be committed keeps its changes, and is copied later") {
+  /** The same when its copy is committed, and the state that it had before. It has a change at 350. */
+  private def committedHistory(): (JobCore, OneTransaction, TableState) = {
     val (core, queue) = copiedHistory()
     queue.position = Some(350)
     core.read(400)
     core.applied(oid, 300, None, 4)
+    val before = core.state.tables(oid)
     run(core, 5)
     assert(run(core, 6).contains(CommitCopy(oid)))
+    (core, queue, before)
+  }
+
+  test("a history whose copy cannot be committed keeps its changes, and is copied later") {
+    val (core, queue, _) = committedHistory()
     val generation = core.state.tables(oid).generation
     core.failed(oid, TableFailure(TableFailure.Waits, "It was truncated."), 7)
     val commands = run(core, 8)
@@ -194,13 +201,7 @@ class JobCoreSuite extends AnyFunSuite {
   }
 
   test("a history whose copy is committed at the end of the job keeps its changes") {
-    val (core, queue) = copiedHistory()
-    queue.position = Some(350)
-    core.read(400)
-    core.applied(oid, 300, None, 4)
-    val before = core.state.tables(oid)
-    run(core, 5)
-    assert(run(core, 6).contains(CommitCopy(oid)))
+    val (core, _, before) = committedHistory()
     core.stop()
     core.finish()
     assert(core.state.tables(oid) == before && before.copyReason.contains("asked"))
@@ -208,12 +209,7 @@ class JobCoreSuite extends AnyFunSuite {
   }
 
   test("the end of the job brings back no queue that is given up") {
-    val (core, queue) = copiedHistory()
-    queue.position = Some(350)
-    core.read(400)
-    core.applied(oid, 300, None, 4)
-    run(core, 5)
-    assert(run(core, 6).contains(CommitCopy(oid)))
+    val (core, _, _) = committedHistory()
     core.isFull = true
     assert(run(core, 7).nonEmpty)
     core.stop()
