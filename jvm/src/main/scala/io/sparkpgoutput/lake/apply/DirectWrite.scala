@@ -27,14 +27,12 @@ import io.sparkpgoutput.lake.route.MessagePosition
  *
  * @param found the rows of the fold
  * @param target the columns of the table
- * @param mixed the last step of a hash of a key
  * @param mostOld the most bytes of values of the target that are in memory
  */
 final class DirectWrite(
     batch: TableBatch,
     found: IndexedSeq[InternalRow],
     target: StructType,
-    mixed: Long => Long,
     mostOld: Long
 ) {
   import batch.format.{hasVersions, key, unsent}
@@ -118,7 +116,7 @@ final class DirectWrite(
         )
       )
     ).toIndexedSeq
-    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq, mixed)
+    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq)
     private val places = lookup.find(
       table,
       key.map(columns.indexOf(_)).toIndexedSeq,
@@ -251,7 +249,7 @@ final class DirectWrite(
     /** The old keys of moved rows of which only the target has values, as numbers of the lookup. */
     private lazy val roots: Set[Int] = left.values.iterator
       .filter(row => unsent.exists(isLacking(row, _)))
-      .map(lookup.number(_, key.toIndexedSeq)).toSet
+      .map(lookup.indexOf(_, key.toIndexedSeq)).toSet
 
     /** The row of the target at a place, if values of it are copied; else null. */
     private def oldOf(place: RowPlace): InternalRow =
@@ -285,9 +283,9 @@ final class DirectWrite(
           getters(ordinal)(from, ordinal)
         case Some(from) => before(from, ordinal, at)
         case None =>
-          val number = lookup.number(row, key.toIndexedSeq)
-          if (number < 0 || !lives(number)) throw drift(row, Drift.Missing)
-          oldValue(oldOf(places(number)), at)
+          val index = lookup.indexOf(row, key.toIndexedSeq)
+          if (index < 0 || !lives(index)) throw drift(row, Drift.Missing)
+          oldValue(oldOf(places(index)), at)
       }
     }
 

@@ -185,16 +185,17 @@ final private[direct] class KeptKeys(
  * Collects the keys of a data file.
  *
  * @param rows the number of its rows
+ * @param width how many numbers a key has
  */
-final private[direct] class FileKeys(rows: Int, key: KeyNumbers) {
-  private val keys = new Array[Long](rows * key.width)
+final private[direct] class FileKeys(rows: Int, width: Int) {
+  private val keys = new Array[Long](rows * width)
   private var count = 0
 
   /** The positions of the rows with a key. */
   private lazy val positions = Array.tabulate(rows)(_.toLong)
 
-  def add(row: InternalRow, at: IndexedSeq[Int], position: Long): Unit = {
-    key.put(row, at, keys, count * key.width)
+  def add(key: Array[Long], position: Long): Unit = {
+    System.arraycopy(key, 0, keys, count * width, width)
     if (position != count) positions(count) = position
     count += 1
   }
@@ -203,7 +204,7 @@ final private[direct] class FileKeys(rows: Int, key: KeyNumbers) {
 
   /** The numbers that [[KeptKeys]] has. */
   def numbers: Array[Long] =
-    if (hasAll) keys else keys.take(count * key.width) ++ positions.take(count)
+    if (hasAll) keys else keys.take(count * width) ++ positions.take(count)
 }
 
 private[direct] object FileKeys {
@@ -212,7 +213,7 @@ private[direct] object FileKeys {
    * How many numbers a row takes at most while keys are collected. If some rows have no key, the key and the position
    * of a row are in memory three times: `numbers` makes two copies.
    */
-  def width(key: KeyNumbers): Int = 3 * (key.width + 1)
+  def width(ofKey: Int): Int = 3 * (ofKey + 1)
 }
 
 /**
@@ -290,7 +291,7 @@ final class TableKeys private[direct] (private[direct] val cache: KeyCache) {
   private def forget(path: String): Unit = Option(files.remove(path)).foreach(cache.release)
 }
 
-/** What [[KeyCache]] keeps of a key. Not thread-safe. */
+/** What [[KeyLookup]] compares of a key, and [[KeyCache]] keeps. Not thread-safe. */
 final private[direct] class KeyNumbers(columns: IndexedSeq[KeyColumn]) {
   private val single = Option.when(columns.length == 1)(columns.head).flatMap(_.number)
   private lazy val digest = MessageDigest.getInstance("SHA-256")

@@ -9,86 +9,84 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{SpecializedGetters, XXH64}
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Where a row is. */
 final case class RowPlace(file: DirectFile, position: Long)
 
 /**
- * Finds rows of a table by their keys.
+ * Finds rows of a table by the numbers that [[KeyNumbers]] makes of their keys.
  *
  * @param columns the columns of the key
  * @param keys rows with the keys. No two of them have the same key.
  * @param places the places of the key's columns in these rows
- * @param mixed the last step of a hash. Keys with the same hash are compared, so any function is right.
  * @param most the most rows that are read
  */
 final class KeyLookup(
     columns: IndexedSeq[KeyColumn],
     keys: IndexedSeq[InternalRow],
     places: IndexedSeq[Int],
-    mixed: Long => Long = KeyColumn.mixed,
     most: Long = KeyLookup.MostRows
 ) {
   import KeyLookup._
 
+  private val numbers = new KeyNumbers(columns)
+  private val width = numbers.width
+  private val wanted = new Array[Long](keys.length * width)
   private val capacity = Integer.highestOneBit(math.max(16, keys.length)) * 4
-  private val hashes = new Array[Long](capacity)
 
-  /** One more than the number of the key in `keys`; 0 if there is none. */
-  private val numbers = new Array[Int](capacity)
+  /** One more than the index of the key in `keys`; 0 if there is none. */
+  private val slots = new Array[Int](capacity)
 
-  keys.indices.foreach(add)
+  /** The bits of the first numbers of all keys. If the keys are few, one bit of 32 is set, and a core has all in its cache. */
+  private val bits = new Array[Long](math.min(capacity / 4, MostWords))
+  private val shift = 1 + java.lang.Long.numberOfLeadingZeros(bits.length * 64L)
 
-  private def add(number: Int): Unit = {
-    val hash = hashOf(keys(number), places)
-    val slot = slotFor(hash, keys(number), places)
-    if (numbers(slot) != 0)
+  keys.indices.foreach { index =>
+    numbers.put(keys(index), places, wanted, index * width)
+    val first = wanted(index * width)
+    val slot = slotFor(first, wanted(index * width + width - 1))
+    if (slots(slot) != 0)
       throw new NotDirect("the changes have two keys that the target takes for the same")
-    hashes(slot) = hash
-    numbers(slot) = number + 1
+    slots(slot) = index + 1
+    bits((bitOf(first) >>> 6).toInt) |= 1L << bitOf(first)
   }
 
+  private def bitOf(first: Long) = (first * Spread) >>> shift
+
   /** Returns the slot of a key, or the empty slot where it would be. */
-  private def slotFor(hash: Long, row: SpecializedGetters, at: IndexedSeq[Int]): Int = {
-    var slot = slotOf(hash)
-    while (numbers(slot) != 0 && !(hashes(slot) == hash && isSame(numbers(slot) - 1, row, at)))
+  private def slotFor(first: Long, last: Long): Int = {
+    val hash = XXH64.hashLong(first, Seed)
+    var slot = (hash ^ (hash >>> 32)).toInt & (capacity - 1)
+    while (slots(slot) != 0 && !isKey(slots(slot) - 1, first, last))
       slot = (slot + 1) & (capacity - 1)
     slot
   }
 
-  private def slotOf(hash: Long) = (hash ^ (hash >>> 32)).toInt & (capacity - 1)
+  private def isKey(index: Int, first: Long, last: Long) =
+    wanted(index * width) == first && wanted(index * width + width - 1) == last
 
-  private def hashOf(row: SpecializedGetters, at: IndexedSeq[Int]): Long = {
-    var hash = Seed
-    var index = 0
-    while (index < columns.length) {
-      hash = columns(index).hash(row, at(index), hash)
-      index += 1
-    }
-    mixed(hash)
+  /**
+   * Returns the index in `keys` of the key with some numbers; -1 if there is none. For most other numbers, the bits say
+   * so, in a nanosecond.
+   */
+  private def indexOf(first: Long, last: Long): Int = {
+    val bit = bitOf(first)
+    if ((bits((bit >>> 6).toInt) & (1L << bit)) == 0) -1 else slots(slotFor(first, last)) - 1
   }
 
-  private def isSame(number: Int, row: SpecializedGetters, at: IndexedSeq[Int]): Boolean = {
-    val key = keys(number)
-    var index = 0
-    while (
-      index < columns.length &&
-      columns(index).isSame(key, places(index), row, at(index))
-    ) index += 1
-    index == columns.length
+  /** Returns the index of the key of a row in `keys`; -1 if it is not one of them. One thread calls it. */
+  def indexOf(row: InternalRow, at: IndexedSeq[Int]): Int = {
+    val key = new Array[Long](width)
+    numbers.put(row, at, key, 0)
+    indexOf(key(0), key(width - 1))
   }
 
-  private def hasNull(row: SpecializedGetters, at: IndexedSeq[Int]) = {
-    var index = 0
-    while (index < at.length && !row.isNullAt(at(index))) index += 1
-    index < at.length
+  private def hasNull(row: InternalRow, at: IndexedSeq[Int]) = {
+    var column = 0
+    while (column < at.length && !row.isNullAt(at(column))) column += 1
+    column < at.length
   }
-
-  /** Returns the number of a key; -1 if it is not one of the keys. */
-  def number(row: SpecializedGetters, at: IndexedSeq[Int]): Int =
-    numbers(slotFor(hashOf(row, at), row, at)) - 1
 
   /**
    * Returns the place of the row with each key; null if there is none.
@@ -132,13 +130,12 @@ final class KeyLookup(
   ): Unit = table.keys.of(file) match {
     case Some(kept) => searchKept(kept, file, found)
     case None =>
-      val numbers = new KeyNumbers(columns)
       val ends = end.filterNot(file.hasOnlyNulls(_))
-      val width = if (ends.isEmpty) numbers.width else FileKeys.width(numbers)
-      table.keys.collecting(file.rows * width) { isKept =>
+      val taken = if (ends.isEmpty) width else FileKeys.width(width)
+      table.keys.collecting(file.rows * taken) { isKept =>
         // A lookup of no keys only keeps those of the file.
         if (isKept || keys.nonEmpty) {
-          val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, numbers))
+          val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
           table.read(file, ordinals ++ ends)(
             searchRows(_, file, ordinals.indices, ends.nonEmpty, found, collected)
           )
@@ -163,15 +160,18 @@ final class KeyLookup(
       collected: Option[FileKeys]
   ): Unit = {
     val all = collected.orNull
+    val numbers = new KeyNumbers(columns)
+    val key = new Array[Long](width)
     var position = 0L
     while (rows.hasNext) {
       val row = rows.next()
       if (position == file.rows)
         throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
       if (!hasNull(row, at) && !(haveEnd && !row.isNullAt(at.length))) {
-        val number = this.number(row, at)
-        if (number >= 0) put(found, number, file, position)
-        if (all != null) all.add(row, at, position)
+        numbers.put(row, at, key, 0)
+        val index = indexOf(key(0), key(width - 1))
+        if (index >= 0) put(found, index, file, position)
+        if (all != null) all.add(key, position)
       }
       position += 1
     }
@@ -185,8 +185,6 @@ final class KeyLookup(
       file: DirectFile,
       found: AtomicReferenceArray[RowPlace]
   ): Unit = {
-    val wanted = numbered
-    val width = wanted.width
     val numbers = kept.keys
     val rows = numbers.limit() / (if (kept.hasAll) width else width + 1)
     val part = new Array[Long](math.min(rows, PartRows) * width)
@@ -197,12 +195,10 @@ final class KeyLookup(
       numbers.get(begin * width, part, 0, count * width)
       var row = 0
       while (row < count) {
-        val first = part(row * width)
-        if (wanted.mayHave(first)) {
-          val number = wanted.find(first, if (width == 1) 0 else part(row * width + 1))
+        val index = indexOf(part(row * width), part(row * width + width - 1))
+        if (index >= 0) {
           val at = begin + row
-          if (number >= 0)
-            put(found, number, file, if (kept.hasAll) at.toLong else numbers.get(rows * width + at))
+          put(found, index, file, if (kept.hasAll) at.toLong else numbers.get(rows * width + at))
         }
         row += 1
       }
@@ -212,59 +208,14 @@ final class KeyLookup(
 
   private def put(
       found: AtomicReferenceArray[RowPlace],
-      number: Int,
+      index: Int,
       file: DirectFile,
       position: Long
   ): Unit =
     if (
       !file.isDeleted(position) &&
-      !found.compareAndSet(number, null, RowPlace(file, position))
+      !found.compareAndSet(index, null, RowPlace(file, position))
     ) throw new NotDirect("the target has two rows with the same key")
-
-  private lazy val numbered = new NumberedKeys
-
-  /** Finds keys by the numbers that a cache keeps of them. */
-  final private class NumberedKeys {
-    private val numbers = new KeyNumbers(columns)
-    val width: Int = numbers.width
-    private val wanted = new Array[Long](keys.length * width)
-    private val slots = new Array[Int](capacity)
-
-    /** The bits of the first numbers of all keys. If the keys are few, one bit of 32 is set, and a core has all in its cache. */
-    private val bits = new Array[Long](math.min(capacity / 4, MostWords))
-    private val shift = 1 + java.lang.Long.numberOfLeadingZeros(bits.length * 64L)
-
-    private def bitOf(first: Long) = (first * Spread) >>> shift
-
-    keys.indices.foreach { number =>
-      numbers.put(keys(number), places, wanted, number * width)
-      val bit = bitOf(wanted(number * width))
-      bits((bit >>> 6).toInt) |= 1L << bit
-      var slot = slotOf(wanted(number * width))
-      while (slots(slot) != 0) slot = (slot + 1) & (capacity - 1)
-      slots(slot) = number + 1
-    }
-
-    private def slotOf(first: Long) = KeyLookup.this.slotOf(XXH64.hashLong(first, Seed))
-
-    /** Returns false for most numbers that are not the first one of a key. This takes a nanosecond. */
-    def mayHave(first: Long): Boolean = {
-      val bit = bitOf(first)
-      (bits((bit >>> 6).toInt) & (1L << bit)) != 0
-    }
-
-    /** Returns the number of a key; -1 if it is not one of the keys. */
-    def find(first: Long, second: Long): Int = {
-      var slot = slotOf(first)
-      while (slots(slot) != 0 && !isKey(slots(slot) - 1, first, second))
-        slot = (slot + 1) & (capacity - 1)
-      slots(slot) - 1
-    }
-
-    private def isKey(number: Int, first: Long, second: Long) =
-      if (width == 1) wanted(number) == first
-      else wanted(2 * number) == first && wanted(2 * number + 1) == second
-  }
 }
 
 object KeyLookup {
@@ -282,7 +233,8 @@ object KeyLookup {
     val places =
       wanted.names.map(name => table.schema.indices.indexWhere(columnName(table, _) == name))
     val (ordinals, end) = places.toIndexedSeq.splitAt(wanted.columns.length)
-    val width = new KeyNumbers(wanted.columns).width + end.length // at most
+    val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
+    val width = none.width + end.length // at most
     val files = table.files.filter(file => wanted.files(file.path) && keys.of(file).isEmpty)
     var room = keys.cache.room
     val (chosen, left) = files.partition { file =>
@@ -291,7 +243,6 @@ object KeyLookup {
       takes
     }
     if (!places.contains(-1) && left.map(_.rows).sum <= wanted.most) {
-      val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
       val found = new AtomicReferenceArray[RowPlace](0)
       chosen.withFilter(file => keys.cache.hasRoom(file.rows * width))
         .foreach(none.searchFile(table, _, ordinals, end.headOption, found))
@@ -349,12 +300,8 @@ sealed abstract class KeyColumn {
   def number: Option[KeyColumn.NumberOf] = None
 
   /** Bytes of a value that are the same if, and only if, two values are equal. */
-  def bytes(row: SpecializedGetters, at: Int): Array[Byte]
-
-  /** Mixes the value into a hash. */
-  def hash(row: SpecializedGetters, at: Int, seed: Long): Long
-
-  def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int): Boolean
+  def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
+    throw new IllegalStateException("The number shows whether two values are equal.")
 
   /** Returns what says whether a value of some rows can be between two bounds; None if bounds say nothing. */
   def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] = None
@@ -387,26 +334,11 @@ object KeyColumn {
     case _                    => None
   }
 
-  /** The last step of a hash, without which similar keys would be next to each other. */
-  def mixed(hash: Long): Long = {
-    val product = (hash ^ (hash >>> 33)) * 0xff51afd7ed558ccdL
-    product ^ (product >>> 33)
-  }
-
   trait NumberOf { def apply(row: SpecializedGetters, at: Int): Long }
 
   /** @param of returns the number of a value. For floating-point values it adds 0, which turns -0 into 0. */
   final private class NumberColumn(of: NumberOf, isOrdered: Boolean) extends KeyColumn {
     override val number: Option[NumberOf] = Some(of)
-
-    override def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
-      throw new IllegalStateException("The number shows whether two values are equal.")
-
-    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long =
-      XXH64.hashLong(of(row, at), seed)
-
-    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
-        : Boolean = of(row, at) == of(other, otherAt)
 
     override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
       Option.when(isOrdered) {
@@ -425,14 +357,6 @@ object KeyColumn {
     override def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
       row.getUTF8String(at).getBytes
 
-    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
-      val text = row.getUTF8String(at)
-      XXH64.hashUnsafeBytes(text.getBaseObject, text.getBaseOffset, text.numBytes, seed)
-    }
-
-    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
-        : Boolean = row.getUTF8String(at).binaryEquals(other.getUTF8String(otherAt))
-
     override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
       between(rows.map(_.getUTF8String(at)))(_.asInstanceOf[UTF8String])(byBytes)
 
@@ -441,12 +365,6 @@ object KeyColumn {
 
   private object BinaryColumn extends KeyColumn {
     override def bytes(row: SpecializedGetters, at: Int): Array[Byte] = row.getBinary(at)
-
-    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long =
-      hashed(row.getBinary(at), seed)
-
-    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
-        : Boolean = Arrays.equals(row.getBinary(at), other.getBinary(otherAt))
   }
 
   /** All values of a column have the same scale. */
@@ -457,21 +375,9 @@ object KeyColumn {
     override def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
       value(row, at).toJavaBigDecimal.unscaledValue.toByteArray
 
-    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
-      val found = value(row, at)
-      if (decimal.precision <= Decimal.MAX_LONG_DIGITS) XXH64.hashLong(found.toUnscaledLong, seed)
-      else hashed(bytes(row, at), seed)
-    }
-
-    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
-        : Boolean = value(row, at).compare(value(other, otherAt)) == 0
-
     override def among(rows: IndexedSeq[InternalRow], at: Int): Option[(Any, Any) => Boolean] =
       between(rows.map(value(_, at)))(_.asInstanceOf[Decimal])
   }
-
-  private def hashed(bytes: Array[Byte], seed: Long) =
-    XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, seed)
 
   private def between[T: Ordering](
       values: IndexedSeq[T]

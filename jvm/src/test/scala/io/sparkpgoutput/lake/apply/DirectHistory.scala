@@ -12,7 +12,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{PartitionField, TableMode, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyColumn}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
 import io.sparkpgoutput.lake.target._
 
 /**
@@ -22,7 +22,6 @@ import io.sparkpgoutput.lake.target._
  *
  * @param seed decides everything that happens
  * @param open opens the target, as a new start does
- * @param mixed the last step of a hash of a key
  * @param mostOld the most bytes of values of the target that a direct write has in memory
  * @param comparesMerge whether a second table gets the same cuts by MERGE
  * @param hasShape whether the table has partitions or a clustering, which others can change in Iceberg
@@ -33,7 +32,6 @@ final class DirectHistory(
     seed: Long,
     open: () => Target,
     properties: Map[String, String] = Map.empty,
-    mixed: Long => Long = KeyColumn.mixed,
     mostOld: Long = Long.MaxValue,
     comparesMerge: Boolean = false,
     hasShape: Boolean = false,
@@ -166,7 +164,7 @@ final class DirectHistory(
       })
     }
     def write(into: Target, name: String, repairs: Boolean) = Try(
-      new CutApply(into, repairs, memory = memory, mixed = mixed, mostOld = mostOld).commit(
+      new CutApply(into, repairs, memory = memory, mostOld = mostOld).commit(
         spark,
         table.target.copy(target = name),
         table.formerNames,
