@@ -178,8 +178,8 @@ final class CutApply(
      */
     def small(mostOld: Long, canMerge: Boolean): CutResult = {
       val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
-      lazy val own = sessionOf(session, isSmall = true)
-      run(own, new ChangePacker(ChunkBytes, chunks += _)) { (batch, look) =>
+      val packer = new ChangePacker(ChunkBytes, chunks += _)
+      run(sessionOf(session, isSmall = true), packer) { (batch, look) =>
         val truncates = batch.summary.truncated.nonEmpty
         if (truncates && !canMerge) throw new NotDirect("the changes truncate the table")
         val rows = batch.rows(ChangeChunk.grouped(chunks.toIndexedSeq))
@@ -189,7 +189,7 @@ final class CutApply(
         else
           try {
             look.notDirect.foreach(reason => throw new NotDirect(reason))
-            val direct = new DirectWrite(batch, rows, look.schema, mostOld)
+            val direct = new DirectWrite(batch, rows, mostOld)
             write(session, TargetWrite.Direct(direct.plan))
             result(batch, direct.repaired, None)
           } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }

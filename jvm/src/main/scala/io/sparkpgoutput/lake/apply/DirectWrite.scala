@@ -14,53 +14,29 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pgoutput.LocalRows
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.direct._
-import io.sparkpgoutput.lake.fold.{ChangeFold, FoldedColumns, RowOp}
+import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.route.MessagePosition
 
 /**
  * Writes a cut of a table with a key without a MERGE. The rows and the errors are the same as those of
  * [[KeyedWrite]]. If the target has versions, a version that ends is deleted, and added again with its end.
  *
- * @param found the rows of the fold
- * @param target the columns of the table
+ * @param rows the rows of the fold
  * @param mostOld the most bytes of values of the target that are in memory
  */
 final class DirectWrite(
     batch: TableBatch,
-    found: IndexedSeq[InternalRow],
-    target: StructType,
+    rows: IndexedSeq[InternalRow],
     mostOld: Long
 ) {
-  import batch.format.{hasVersions, key, unsent}
-
-  /** The columns of the server, with the types of the target: Iceberg has no integers that are shorter than INT. */
-  private val schema = StructType(batch.format.schema.map { field =>
-    val isInt = target.exists(column =>
-      column.name.equalsIgnoreCase(field.name) && column.dataType == IntegerType
-    )
-    if (isInt && isShort(field)) field.copy(dataType = IntegerType) else field
-  })
+  import batch.format.{hasVersions, key, schema, unsent}
 
   private val getters = schema.map(field => InternalRow.getAccessor(field.dataType)).toArray
   private val folded = FoldedColumns.keyed(schema, unsent)
-  private lazy val sent = ChangeFold.schema(batch.format)
-  private val rows = if (schema == batch.format.schema) found else found.map(widened)
-
-  private def isShort(field: StructField) =
-    field.dataType == ShortType || field.dataType == ByteType
-
-  private def widened(row: InternalRow): InternalRow =
-    new GenericInternalRow(Array.tabulate[Any](sent.length) { at =>
-      val (from, to) = (sent(at).dataType, folded(at).dataType)
-      if (row.isNullAt(at)) null
-      else if (from == to) row.get(at, to)
-      else if (from == ShortType) row.getShort(at).toInt
-      else row.getByte(at).toInt
-    })
 
   private val opAt = folded.fieldIndex(FoldedColumns.Op)
   private val bornAt = FoldedColumns.Born.map(folded.fieldIndex)

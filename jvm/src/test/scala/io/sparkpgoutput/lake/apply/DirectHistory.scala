@@ -163,10 +163,11 @@ final class DirectHistory(
         case query => query
       })
     }
+    val served = table.target
     def write(into: Target, name: String, repairs: Boolean) = Try(
       new CutApply(into, repairs, memory = memory, mostOld = mostOld).commit(
         spark,
-        table.target.copy(target = name),
+        served.copy(target = name, schema = TargetTypes.of(target.format, name, served.schema, Nil)),
         table.formerNames,
         mark,
         lsn,
