@@ -63,7 +63,8 @@ class LakeTarget:
     ) -> None:
         struct = self.jvm.org.apache.spark.sql.types.StructType.fromDDL(schema)
         columns, given = scala.seq(self.jvm, key), scala.map_of(self.jvm, properties or {})
-        self.target.create(table, struct, columns, given)
+        no_shape = self.jvm.io.sparkpgoutput.lake.catalog.TableShape.none()
+        self.target.create(table, struct, columns, given, no_shape)
 
     def alter(self, table: str, change: str, name: str, to: str) -> None:
         """Make one change of the columns: Add, Rename or Widen."""

@@ -142,16 +142,8 @@ trait Target {
       schema: StructType,
       key: Seq[String],
       properties: Map[String, String],
-      shape: TableShape
+      shape: TableShape = TableShape.none
   ): Unit
-
-  /** Makes an empty table without a shape of its own. */
-  final def create(
-      table: String,
-      schema: StructType,
-      key: Seq[String],
-      properties: Map[String, String]
-  ): Unit = create(table, schema, key, properties, TableShape.none)
 
   /** Sets properties of a table, in one commit. */
   def setProperties(table: String, properties: Map[String, String]): Unit
