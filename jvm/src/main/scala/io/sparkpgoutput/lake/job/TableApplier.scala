@@ -133,7 +133,7 @@ final private[job] class TableApplier(job: JobParts) {
       val added = names ++ mode.columns.diff(part.table.mode.columns).map(_.name)
       if (added.isEmpty) None
       else {
-        val columns = target.columns(part.target)
+        val columns = target.read(job.session, part.target).columns
         added.find(name => columns.exists(_.equalsIgnoreCase(name)))
       }
     }.headOption.map(name =>

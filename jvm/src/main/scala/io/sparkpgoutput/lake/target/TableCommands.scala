@@ -49,8 +49,6 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     "format" -> tableFormat
   )
 
-  final def columns(table: String): Seq[String] = read(session, table).schema.fieldNames.toSeq
-
   final def readVersion(session: SparkSession, table: String, version: String): DataFrame =
     if (version.isEmpty) read(session, table).limit(0)
     else {

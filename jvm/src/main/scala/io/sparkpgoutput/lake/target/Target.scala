@@ -127,9 +127,6 @@ trait Target {
 
   def properties(table: String): Map[String, String]
 
-  /** The names of the columns of a table, also of those that the source does not have. */
-  def columns(table: String): Seq[String]
-
   /**
    * Makes an empty table, and the namespace if it is missing. The columns get the types that
    * [[TargetTypes]] gives.

@@ -51,7 +51,6 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   override def look(table: String): TargetLook =
     TargetLook(read(spark, table).schema, Some("a table in memory has no files"))
   override def properties(table: String): Map[String, String] = Map.empty
-  override def columns(table: String): Seq[String] = read(spark, table).columns.toSeq
   override def alter(table: String, changes: Seq[ColumnChange]): Unit = ()
   override def setProperties(table: String, properties: Map[String, String]): Unit = ()
   override def mark(table: String, name: MarkName): Option[Long] = marks.get(table)

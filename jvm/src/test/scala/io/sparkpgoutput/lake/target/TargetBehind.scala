@@ -27,7 +27,6 @@ class TargetBehind(target: Target) extends Target {
   override def readVersion(session: SparkSession, table: String, version: String): DataFrame =
     target.readVersion(session, table, version)
   override def properties(table: String): Map[String, String] = target.properties(table)
-  override def columns(table: String): Seq[String] = target.columns(table)
   override def create(
       table: String,
       schema: StructType,
