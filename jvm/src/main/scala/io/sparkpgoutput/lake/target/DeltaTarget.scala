@@ -236,9 +236,9 @@ final class DeltaTarget(
     keys.forgetOthers(tables)
   }
 
-  /** Returns what is known of the files of a table, whoever has written them. */
   private def directOf(table: String): DeltaDirect =
     known(table).getOrElse(directOf(table, open(table)))
+  /** Returns what is known of the files of a table, whoever has written them. */
 
   private def directOf(table: String, opened: OpenedTable): DeltaDirect = directs.compute(
     table,
@@ -272,15 +272,8 @@ final class DeltaTarget(
   }
 
   protected def rewrite(table: String): Boolean =
-    linked(ClonedSession.within(session)(directOf(table).compact(() => newest(table))))
+    linked(ClonedSession.within(session)(directOf(table).compact(() => snapshot(table))))
       .contains(true)
-
-  /** Returns the newest version. The next rewrite uses the log of it, if Delta has made another one. */
-  private def newest(table: String) = {
-    val opened = open(table)
-    directOf(table, opened)
-    opened.snapshot
-  }
 
   override def keepKeys(table: String): Unit = linked(
     known(table).foreach(direct =>
