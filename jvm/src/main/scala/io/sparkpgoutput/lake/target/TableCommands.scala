@@ -3,7 +3,6 @@ package io.sparkpgoutput.lake.target
 import java.lang.ref.SoftReference
 import java.time.Instant
 
-import scala.annotation.tailrec
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
@@ -182,12 +181,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
 
   private def write(session: SparkSession, commit: MarkedCommit, write: TargetWrite): Unit =
     write match {
-      case TargetWrite.Direct(change) =>
-        try attempt()(direct(commit)(change))
-        catch {
-          case problem: Exception if isOvertaken(problem) =>
-            throw TargetError.conflict(sqlName(commit.table), problem)
-        }
+      case TargetWrite.Direct(change) => attempt(commit, change, Attempts)
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, commit, other)
         known(commit.table).fold(run())(_.whileQueried(run()))
@@ -235,14 +229,17 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   }
 
   /** Runs a direct commit, and again after a conflict with another writer. The lookup then begins again. */
-  @tailrec private def attempt(left: Int = Attempts)(commit: => Unit): Unit = {
-    val isAgain =
-      try {
-        commit
-        false
-      } catch { case problem: Exception if left > 1 && isOvertaken(problem) => true }
-    if (isAgain) attempt(left - 1)(commit)
-  }
+  private def attempt(
+      commit: MarkedCommit,
+      change: DirectTable => DirectChange,
+      attempts: Int
+  ): Unit =
+    try direct(commit)(change)
+    catch {
+      case problem: Exception if isOvertaken(problem) =>
+        if (attempts == 1) throw TargetError.conflict(sqlName(commit.table), problem)
+        attempt(commit, change, attempts - 1)
+    }
 
   private def explained(
       commit: MarkedCommit,
