@@ -22,7 +22,6 @@ import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types.{StructType, TimestampNTZType}
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, classic, functions}
 
-import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect}
@@ -224,7 +223,7 @@ final class DeltaTarget(
     // A copy of an empty table has no files by which Delta would find the conflict.
     transaction.txnVersion(name.next.toString)
     if (name.isReplaced(transactions(transaction.snapshot).keys))
-      throw new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> sqlName(table))
+      throw TargetError.copiedAgain(sqlName(table))
     val found = mark(table, transaction.snapshot, name)
     if (found != expected) throw TargetError.otherMark(sqlName(table), expected, found)
   }
@@ -238,8 +237,8 @@ final class DeltaTarget(
 
   private def directOf(table: String): DeltaDirect =
     known(table).getOrElse(directOf(table, open(table)))
-  /** Returns what is known of the files of a table, whoever has written them. */
 
+  /** Returns what is known of the files of a table, whoever has written them. */
   private def directOf(table: String, opened: OpenedTable): DeltaDirect = directs.compute(
     table,
     (_, known) =>

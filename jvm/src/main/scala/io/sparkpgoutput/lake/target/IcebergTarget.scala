@@ -566,7 +566,7 @@ final private class MarkingOperations(
   override def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
     val found = IcebergMark.read(base, table, name)
     if (name.isReplaced(base.properties.keySet.asScala))
-      throw refused(new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table))
+      throw refused(TargetError.copiedAgain(table))
     if (found != expected) throw refused(TargetError.otherMark(table, expected, found))
     if (!sources.forall(isSource(base, _)))
       throw refused(TargetError.conflict(

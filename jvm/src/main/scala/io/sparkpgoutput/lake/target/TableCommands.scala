@@ -254,7 +254,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     }
     if (found != commit.expected) beside(TargetError.otherMark(table, commit.expected, found))
     else if (newest.exists(_ > commit.name.generation))
-      beside(new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table))
+      beside(TargetError.copiedAgain(table))
     else {
       val causes = ErrorCauses.of(problem).toSeq
       // For example, a value does not fit. Spark wraps this error into a text about its tasks.

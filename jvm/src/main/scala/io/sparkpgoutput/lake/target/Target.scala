@@ -266,6 +266,9 @@ object ColumnChange {
 /** The errors of tables in Delta and Iceberg that are made in several places. */
 object TargetError {
 
+  def copiedAgain(table: String): LakeException =
+    new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table)
+
   def otherMark(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
     def shown(mark: Option[Long]) = mark.fold("no mark")(lsn => s"the mark ${Lsn.format(lsn)}")
     new LakeException(
