@@ -27,20 +27,7 @@ import org.apache.spark.sql.delta.{
 }
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
-import org.apache.spark.sql.types.{
-  ByteType,
-  DataType,
-  DateType,
-  Decimal,
-  DecimalType,
-  IntegerType,
-  LongType,
-  ShortType,
-  StringType,
-  StructType,
-  TimestampNTZType,
-  TimestampType
-}
+import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 import com.fasterxml.jackson.databind.node.ObjectNode

@@ -2,16 +2,7 @@ package io.sparkpgoutput.lake.target
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.functions.{col, max}
-import org.apache.spark.sql.types.{
-  DataType,
-  DecimalType,
-  DoubleType,
-  FloatType,
-  IntegerType,
-  LongType,
-  ShortType,
-  StructType
-}
+import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{
