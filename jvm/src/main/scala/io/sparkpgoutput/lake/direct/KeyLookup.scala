@@ -116,7 +116,9 @@ final class KeyLookup(
         table.keys.wanted = Some(WantedKeys(columns, names, unknown.map(_.path).toSet, most))
         throw new NotDirect(s"the files that can have the keys have $rows rows")
       }
-      inThreads(candidates)(searchFile(table, _, ordinals, end, found))
+      SideBySide(candidates, Runtime.getRuntime.availableProcessors)(
+        searchFile(table, _, ordinals, end, found)
+      )
     }
     keys.indices.map(found.get)
   }
@@ -249,31 +251,6 @@ object KeyLookup {
     }
   }
 
-  /**
-   * Runs the work on each file in threads of its own, and waits for its end. The threads see the classes that the
-   * caller sees, also those of JARs that a user gives to Spark.
-   *
-   * The common pool of the JVM must not do this. To read a file can take another thread that waits for the common pool:
-   * Hadoop counts statistics in it when it closes a file (`EvaluatingStatisticsMap.entrySet`). If all threads of the
-   * pool wait for such a thread, they wait for ever.
-   */
-  private def inThreads(files: Seq[DirectFile])(work: DirectFile => Unit): Unit =
-    if (files.length <= 1) files.foreach(work)
-    else {
-      val count = math.min(files.length, Runtime.getRuntime.availableProcessors)
-      val threads = Executors.newFixedThreadPool(count, Daemon)
-      val tasks = files.map(file => (() => work(file)): Callable[Unit])
-      try threads.invokeAll(tasks.asJava).forEach(_.get)
-      catch { case failed: ExecutionException => throw failed.getCause }
-      finally threads.shutdownNow(): Unit
-    }
-
-  private val Daemon: ThreadFactory = (task: Runnable) => {
-    val thread = new Thread(task, "spark-pgoutput looks up keys")
-    thread.setDaemon(true)
-    thread
-  }
-
   /** In more rows than this, the executors of a cluster find keys faster than the driver does. */
   final private val MostRows = 50000000L
 
@@ -288,6 +265,32 @@ object KeyLookup {
 
   /** Each process has another number, so that nobody can choose keys whose hashes are the same. */
   private[direct] val Seed = new java.security.SecureRandom().nextLong()
+}
+
+/**
+ * Runs work on files and tables in threads of its own, and waits for its end. The threads see the classes that the
+ * caller sees, also those of JARs that a user gives to Spark.
+ *
+ * The common pool of the JVM must not do this. To read a file can take another thread that waits for the common pool:
+ * Hadoop counts statistics in it when it closes a file (`EvaluatingStatisticsMap.entrySet`). If all threads of the
+ * pool wait for such a thread, they wait for ever.
+ */
+private[lake] object SideBySide {
+  def apply[A, B](values: Seq[A], mostThreads: Int)(work: A => B): Seq[B] =
+    if (values.length <= 1) values.map(work)
+    else {
+      val threads = Executors.newFixedThreadPool(math.min(values.length, mostThreads), Daemon)
+      val tasks = values.map(value => (() => work(value)): Callable[B])
+      try threads.invokeAll(tasks.asJava).asScala.map(_.get).toSeq
+      catch { case failed: ExecutionException => throw failed.getCause }
+      finally threads.shutdownNow(): Unit
+    }
+
+  private val Daemon: ThreadFactory = (task: Runnable) => {
+    val thread = new Thread(task, "spark-pgoutput looks at files")
+    thread.setDaemon(true)
+    thread
+  }
 }
 
 /**

@@ -1,7 +1,5 @@
 package io.sparkpgoutput.lake.target
 
-import java.util.concurrent.{Callable, ExecutionException, Executors}
-
 import scala.collection.immutable.SortedMap
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Success, Try}
@@ -14,6 +12,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{MirroredTable, OnDeletes, TableMode, TableShape}
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState}
+import io.sparkpgoutput.lake.direct.SideBySide
 
 /**
  * The tables of a target that a job has made. Each has properties that say which job made it, and of
@@ -188,22 +187,11 @@ final class OwnTables(session: SparkSession, val target: Target) {
       val name = MarkName(own.job, own.oid, generation.getOrElse(own.generation))
       OwnTable(table, own, name.generation, () => target.mark(table, name))
     }
-    val looks = tables.zip(sideBySide(tables)(table => Try(look(table))))
+    // A target can have hundreds of tables, and each look takes a while.
+    val looks = tables.zip(SideBySide(tables, Threads)(table => Try(look(table))))
     val unread = looks.collect { case (table, Failure(error)) => table -> error }
     if (unread.nonEmpty && unread.length == tables.length) throw unread.head._2
     FoundTables(looks.collect { case (_, Success(Some(own))) => own }, unread)
-  }
-
-  /**
-   * Looks at several tables at the same time, because a target can have hundreds, and each look takes a while.
-   * The threads have the class loader of the calling thread, which knows the JARs of the format.
-   */
-  private def sideBySide[A, B](values: Seq[A])(look: A => B): Seq[B] = {
-    val pool = Executors.newFixedThreadPool(Threads)
-    try pool.invokeAll(values.map(value => (() => look(value)): Callable[B]).asJava)
-        .asScala.map(_.get()).toSeq
-    catch { case failed: ExecutionException => throw failed.getCause }
-    finally pool.shutdownNow(): Unit
   }
 
   /** Asks the job to start over with copies of all tables. The checkpoint folder can be lost. */
