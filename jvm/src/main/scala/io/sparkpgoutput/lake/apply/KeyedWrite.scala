@@ -16,6 +16,7 @@ import io.sparkpgoutput.lake.target.{RaisedText, TablePlace, TargetTypes, Target
  */
 final class KeyedWrite(batch: TableBatch) {
   import FoldedColumns._
+  import KeyedWrite._
   import batch.format.{key, toasted, unsent}
 
   def plan(folded: DataFrame): PlannedWrite = {
@@ -28,8 +29,10 @@ final class KeyedWrite(batch: TableBatch) {
     def clauses =
       if (batch.format.hasVersions) versioning else if (batch.format.marks) marking else mirroring
     if (batch.summary.truncated.isEmpty) {
-      val narrowed = BatchKeys.condition(batch, folded)
-      PlannedWrite(TargetWrite.Merge(rows, condition, clauses, narrowed), repaired(rows))
+      PlannedWrite(
+        TargetWrite.Merge(rows, condition, clauses, narrowed(folded)),
+        repaired(rows)
+      )
     } else if (batch.format.keepsRows) {
       val all = s"$clauses\n$truncating"
       PlannedWrite(TargetWrite.Merge(rows, condition, all), repaired(rows))
@@ -41,6 +44,28 @@ final class KeyedWrite(batch: TableBatch) {
       )
     }
   }
+
+  /**
+   * Returns a condition that is true for each row of the target, which has the alias `t`, that has a key of the cut.
+   * None if the whole target is to be read.
+   *
+   * A MERGE joins the whole target with the few rows of a cut. A condition on what the keys of these rows have in common
+   * comes before the join. It then leaves out the other rows of the target before it sorts and sends them. It also
+   * leaves out files that have none of the keys.
+   *
+   * @param folded the rows of the fold
+   */
+  private def narrowed(folded: DataFrame): Option[Column] =
+    batch.base.filter(_ => batch.summary.changes <= MostChanges).flatMap { base =>
+      val types = base.select(key.map(ordinal => col(name(ordinal))): _*).schema.map(_.dataType)
+      KeyFilter.of(
+        folded,
+        batch.summary.changes,
+        key.map(column),
+        key.map(ordinal => col(s"t.${name(ordinal)}")).zip(types),
+        RowsOfRdd.bytes(base) >= Large
+      )
+    }
 
   private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
 
@@ -202,13 +227,7 @@ final class KeyedWrite(batch: TableBatch) {
     }
 }
 
-/**
- * Finds out which rows of the target a cut can change. A MERGE joins the whole target with the
- * few rows of a cut. A condition on what the keys of these rows have in common comes before the join.
- * It then leaves out the other rows of the target before it sorts and sends them. It also leaves
- * out files that have none of the keys.
- */
-object BatchKeys {
+private object KeyedWrite {
 
   /** In a larger cut, looking at the keys costs more than it saves. */
   final private val MostChanges = 200000
@@ -218,27 +237,6 @@ object BatchKeys {
    * condition with the least and the greatest key.
    */
   final private val Large = BigInt(1L << 30)
-
-  /**
-   * Returns a condition that is true for each row of the target, which has the alias `t`, that has a key
-   * of the cut. None if the whole target is to be read.
-   *
-   * @param folded the rows of the fold
-   */
-  def condition(batch: TableBatch, folded: DataFrame): Option[Column] =
-    for {
-      base <- batch.base if batch.summary.changes <= MostChanges
-      key = batch.format.key
-      names = key.map(ordinal => TablePlace.quoted(batch.columnName(ordinal)))
-      types = base.select(names.map(col): _*).schema.map(_.dataType)
-      found <- KeyFilter.of(
-        folded,
-        batch.summary.changes,
-        key.map(FoldedColumns.column),
-        names.map(name => col(s"t.$name")).zip(types),
-        RowsOfRdd.bytes(base) >= Large
-      )
-    } yield found
 }
 
 /**
