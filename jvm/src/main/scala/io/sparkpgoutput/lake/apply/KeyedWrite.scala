@@ -116,7 +116,7 @@ final class KeyedWrite(batch: TableBatch) {
       (s"t.$deleted IS NOT NULL", s"s.${column(batch.format.deletedLsn)} IS NOT NULL")
     val isDone = if (batch.format.repairs) s"AND NOT (${isOp(RowOp.Update)} AND $goes) " else ""
     val lacks = s"${isOp(RowOp.Update)} AND $isMarked" +
-      (if (batch.format.repairs) s" AND NOT ($goes) AND NOT ($isWhole)" else "")
+      (if (batch.format.repairs) s" AND NOT ($goes) AND NOT (${isWhole("s.")})" else "")
     val isThere =
       if (batch.format.repairs) "false" else s"${isOp(RowOp.Insert)} AND NOT ($isMarked)"
     Seq(
@@ -141,7 +141,7 @@ final class KeyedWrite(batch: TableBatch) {
         s"CASE WHEN $isThere THEN ${raise(Drift.There, "s.")} ELSE $ends END$others",
       adding(
         s"AND s.$Op IN (${isAdded.map(op => s"'$op'").mkString(", ")}) ",
-        s"${isOp(RowOp.Replace)} AND $isWhole"
+        s"${isOp(RowOp.Replace)} AND ${isWhole("s.")}"
       )
     ).mkString("\n")
   }
@@ -162,9 +162,10 @@ final class KeyedWrite(batch: TableBatch) {
 
   private def isOp(op: String) = s"s.$Op = '$op'"
 
-  /** Whether the cut has all values of a row. */
-  private def isWhole =
-    ("true" +: unsent.map(ordinal => s"NOT s.${FoldedColumns.unsent(ordinal)}")).mkString(" AND ")
+  /** Whether the cut has all values of a row. `prefix` is the alias of this row, with a point. */
+  private def isWhole(prefix: String) = ("true" +: unsent.map { ordinal =>
+    s"NOT $prefix${FoldedColumns.unsent(ordinal)}"
+  }).mkString(" AND ")
 
   private def written(ordinal: Int) = batch.written(s"s.${column(ordinal)}", ordinal)
 
@@ -190,7 +191,7 @@ final class KeyedWrite(batch: TableBatch) {
   /** @param which a further condition, or nothing */
   private def inserts(which: String): String = {
     val mayInsert =
-      if (batch.format.repairs) isWhole else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
+      if (batch.format.repairs) isWhole("s.") else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
     adding(which, mayInsert)
   }
 
@@ -205,11 +206,9 @@ final class KeyedWrite(batch: TableBatch) {
 
   /** Returns the rows of a table after a TRUNCATE, which has removed all earlier rows. */
   private def checked(rows: DataFrame): DataFrame = {
-    val anyUnsent =
-      unsent.map(FoldedColumns.unsent).foldLeft("false")((all, flag) => s"$all OR $flag")
     val missing = raise(Drift.Missing, "")
     if (batch.format.repairs)
-      rows.where(s"$Op <> '${RowOp.Delete}' AND if($anyUnsent, $missing, true)")
+      rows.where(s"$Op <> '${RowOp.Delete}' AND if(${isWhole("")}, true, $missing)")
     else rows.where(s"if($Op IN ('${RowOp.Insert}', '${RowOp.Replace}'), true, $missing)")
   }
 
