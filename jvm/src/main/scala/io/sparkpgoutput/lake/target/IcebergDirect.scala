@@ -166,9 +166,9 @@ final private[target] class IcebergDirect(keys: TableKeys)
           val writer = new IcebergWriter(table, metadata, columns)
           val one = files.files(due.head.path).file
           val rewrite = new Rewrite(version, chosen.toIndexedSeq)
-          def write() =
+          val write = () =>
             writer.data(rewrite.foreach, metadata.spec(one.specId), one.partition)
-          (writer, rewrite, () => write())
+          (writer, rewrite, write)
         }
       }.flatten
     }
@@ -450,10 +450,9 @@ private object IcebergDirect {
       )).orElse(typeProblem(field.name, field.`type`))
 
   private def typeProblem(name: String, dataType: Type): Option[String] = dataType match {
-    case found: Types.StructType => found.fields.asScala.flatMap(fieldProblem(_)).headOption
-    case found: Types.ListType   => fieldProblem(found.fields.get(0))
-    case found: Types.MapType =>
-      fieldProblem(found.fields.get(0), isKey = true).orElse(fieldProblem(found.fields.get(1)))
+    case map: Types.MapType =>
+      fieldProblem(map.fields.get(0), isKey = true).orElse(fieldProblem(map.fields.get(1)))
+    case nested: Type.NestedType => nested.fields.asScala.flatMap(fieldProblem(_)).headOption
     case found =>
       Option.when(!KnownTypes(found.typeId))(s"the column $name has the type $found")
   }
