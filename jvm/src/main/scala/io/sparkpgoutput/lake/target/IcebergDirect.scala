@@ -229,7 +229,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       val changed =
         if (positions.isEmpty) fresh
         else if (metadata.formatVersion > 2)
-          writer.vectors(fresh.map(Deletion(_, bitmap, positions)))(replace.addFile(_))
+          writer.vectors(fresh.map(Deletion(_, bitmap, bitmap)))(replace.addFile(_))
         else {
           // A rewrite can add delete files only in place of others, so all those of the partition become one.
           val partition = fresh.head.partition
@@ -240,10 +240,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
             fresh.map(_ -> bitmap)
           beside.flatMap(_.deletes).filter(ContentFileUtil.isFileScoped).distinct
             .foreach(replace.deleteFile(_))
-          val made = writer.positions(all).values.toList
-          made.foreach(replace.addFile(_))
-          all.map { case (file, bitmap) =>
-            file.withDeleted(made.flatMap(DeletedRows.in(_, bitmap)), bitmap)
+          all.zip(writer.positions(all)(replace.addFile(_))).map { case ((file, bitmap), rows) =>
+            file.withDeleted(rows.toList, bitmap)
           }
         }
       (replace, files, kept ++ changed.map(file => file.path -> file))
@@ -278,7 +276,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
   ): Map[String, IcebergFile] = {
     val deletions = change.deleted.toSeq.map { case (path, positions) =>
       val file = files.files(path)
-      Deletion(file, RoaringBitmap.or(file.deleted, bitmapOf(positions)), positions)
+      val added = bitmapOf(positions)
+      Deletion(file, RoaringBitmap.or(file.deleted, added), added)
     }
     val (emptied, touched) = deletions.partition(_.isEmptied)
     emptied.foreach(deletion => delta.removeRows(deletion.file.file))
@@ -303,13 +302,10 @@ final private[target] class IcebergDirect(keys: TableKeys)
         IcebergFiles.read(all.flatMap(_.deletions.filter(isMerged)))
         val rows = all.map { file =>
           val positions = DeletedRows.of(file.deletions.filter(isMerged))
-          now.get(file.path).foreach(found => positions.or(bitmapOf(found.added)))
+          now.get(file.path).foreach(deletion => positions.or(deletion.added))
           file -> positions
         }
-        val made = writer.positions(rows)
-        made.values.foreach(delta.addDeletes)
-        rows.map { case (file, positions) =>
-          val fresh = made.get(file.partition).flatMap(DeletedRows.in(_, positions))
+        rows.zip(writer.positions(rows)(delta.addDeletes(_))).map { case ((file, _), fresh) =>
           val deletions = fresh.toList ++ file.deletions.filterNot(isMerged)
           file.withDeleted(deletions, now.get(file.path).fold(file.deleted)(_.all))
         }
@@ -500,8 +496,8 @@ private object IcebergDirect {
  * The deletion of rows of a data file.
  *
  * @param all the positions of all deleted rows, also of those that were deleted before
- * @param added the positions of the rows that are deleted now, in order
+ * @param added the positions of the rows that are deleted now
  */
-final private case class Deletion(file: IcebergFile, all: RoaringBitmap, added: Array[Long]) {
+final private case class Deletion(file: IcebergFile, all: RoaringBitmap, added: RoaringBitmap) {
   def isEmptied: Boolean = all.getLongCardinality == file.rows
 }

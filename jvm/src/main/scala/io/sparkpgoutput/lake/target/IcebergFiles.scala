@@ -134,13 +134,6 @@ private object DeletedRows {
   /** Returns the positions of all the rows. */
   def of(deletions: Iterable[DeletedRows]): RoaringBitmap =
     RoaringBitmap.or(deletions.iterator.map(_.positions).asJava)
-
-  /**
-   * The rows of a data file that a new delete file of its partition deletes; None if there are none. A delete file with
-   * rows of one data file only is removed when this data file goes, so no other data file may need it.
-   */
-  def in(file: DeleteFile, positions: RoaringBitmap): Option[DeletedRows] =
-    Option.unless(positions.isEmpty)(new DeletedRows(file, positions))
 }
 
 /**
@@ -392,36 +385,41 @@ final private class IcebergWriter(
   }
 
   /**
-   * Writes a position delete file for each partition, and returns them by the partitions.
+   * Writes a position delete file for each partition.
    *
    * @param deleted the positions in the data files
+   * @param add takes each delete file
+   * @return
+   *   the deleted rows of each data file; None if there are none. A delete file with rows of one data file only is
+   *   removed when this data file goes, so no other data file may need it.
    */
-  def positions(deleted: Seq[(IcebergFile, RoaringBitmap)]): Map[IcebergPartition, DeleteFile] =
-    deleted.filterNot(_._2.isEmpty).groupBy(_._1.partition).map { case (partition, some) =>
-      val data = some.head._1.file
-      partition -> positions(some, metadata.spec(data.specId), data.partition)
+  def positions(
+      deleted: Seq[(IcebergFile, RoaringBitmap)]
+  )(add: DeleteFile => Any): Seq[Option[DeletedRows]] = {
+    val byPartition = deleted.filterNot(_._2.isEmpty).groupBy(_._1.partition)
+    val files = byPartition.map { case (partition, some) =>
+      val spec = metadata.spec(partition.spec)
+      val values = some.head._1.file.partition
+      val file = newFile(deleteFiles, spec, values)
+      val writer = FormatModelRegistry
+        .positionDeleteWriteBuilder[InternalRow](FileFormat.PARQUET, file)
+        .setAll(metadata.properties)
+        .metricsConfig(MetricsConfig.forPositionDelete)
+        .spec(spec)
+        .partition(values)
+        .keyMetadata(file.keyMetadata)
+        .build()
+      val row = PositionDelete.create[InternalRow]()
+      try
+        for ((file, positions) <- some.sortBy(_._1.path); position <- positions.asScala)
+          writer.write(row.set(file.path, position.longValue))
+      finally writer.close()
+      partition -> writer.toDeleteFile
     }
-
-  private def positions(
-      deleted: Seq[(IcebergFile, RoaringBitmap)],
-      spec: PartitionSpec,
-      partition: StructLike
-  ): DeleteFile = {
-    val file = newFile(deleteFiles, spec, partition)
-    val writer = FormatModelRegistry
-      .positionDeleteWriteBuilder[InternalRow](FileFormat.PARQUET, file)
-      .setAll(metadata.properties)
-      .metricsConfig(MetricsConfig.forPositionDelete)
-      .spec(spec)
-      .partition(partition)
-      .keyMetadata(file.keyMetadata)
-      .build()
-    val row = PositionDelete.create[InternalRow]()
-    try
-      for ((file, positions) <- deleted.sortBy(_._1.path); position <- positions.asScala)
-        writer.write(row.set(file.path, position.longValue))
-    finally writer.close()
-    writer.toDeleteFile
+    files.values.foreach(add)
+    deleted.map { case (file, positions) =>
+      files.get(file.partition).filterNot(_ => positions.isEmpty).map(new DeletedRows(_, positions))
+    }
   }
 
   /**
