@@ -5,10 +5,11 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.pgoutput.TablePlans
 import org.apache.spark.sql.types._
 
-import org.apache.iceberg.expressions.{Expressions, Term}
-import org.apache.iceberg.spark.SparkSchemaUtil
+import org.apache.iceberg.expressions.Term
+import org.apache.iceberg.spark.{Spark3Util, SparkSchemaUtil}
 import org.apache.iceberg.types.{TypeUtil, Types}
 import org.apache.iceberg.{Schema, Transaction, UpdateSchema}
 
@@ -278,15 +279,8 @@ private object IcebergShape {
   private def name(field: PartitionField): String =
     field.transform.stripSuffix("s") + field.number.fold("")(number => s"[$number]")
 
-  private def term(field: PartitionField): Term = field.transform match {
-    case "years"    => Expressions.year(field.column)
-    case "months"   => Expressions.month(field.column)
-    case "days"     => Expressions.day(field.column)
-    case "hours"    => Expressions.hour(field.column)
-    case "bucket"   => Expressions.bucket(field.column, field.number.get)
-    case "truncate" => Expressions.truncate(field.column, field.number.get)
-    case _          => Expressions.ref(field.column)
-  }
+  private def term(field: PartitionField): Term =
+    Spark3Util.toIcebergTerm(TablePlans.partitioning(field.sql).get.head)
 
   private def sort(transaction: Transaction, wanted: Seq[String]): Unit = {
     val table = transaction.table
