@@ -1,7 +1,5 @@
 package io.sparkpgoutput.lake.apply
 
-import java.util.Arrays
-
 import scala.annotation.tailrec
 import scala.collection.mutable
 
@@ -161,13 +159,7 @@ final class DirectWrite(
         override def length: Int = written.length
         override def apply(index: Int): InternalRow = image(written(index)._1, written(index)._2)
       }
-      DirectChange(deleted.view.mapValues(sorted).toMap, images)
-    }
-
-    private def sorted(positions: mutable.ArrayBuilder.ofLong) = {
-      val found = positions.result()
-      Arrays.sort(found)
-      found
+      DirectChange(deleted.view.mapValues(_.result().sorted).toMap, images)
     }
 
     /** Compares what the changes expect with what the target has. */
