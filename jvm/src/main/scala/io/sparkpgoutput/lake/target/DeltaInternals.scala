@@ -25,29 +25,24 @@ final class DeltaLinkage(loader: ClassLoader = classOf[DeltaLinkage].getClassLoa
     extends Logging {
   import DeltaLinkage._
 
-  private var isChecked = false
-  private var found = Option.empty[String]
+  @volatile private var problem = Option.empty[String]
+  private lazy val look: Unit = missing.foreach(note)
 
   /** Runs calls of internal classes of Delta. Returns why they cannot run, if a member is missing. */
-  def apply[T](calls: => T): Either[String, T] = problem.toLeft(()).flatMap { _ =>
-    try Right(calls)
-    catch { case missing: LinkageError => Left(note(missing.toString)) }
-  }
-
-  private def problem: Option[String] = synchronized {
-    if (!isChecked) {
-      isChecked = true
-      missing.foreach(note)
+  def apply[T](calls: => T): Either[String, T] = {
+    look
+    problem.toLeft(()).flatMap { _ =>
+      try Right(calls)
+      catch { case missing: LinkageError => Left(note(missing.toString)) }
     }
-    found
   }
 
   private def note(member: String): String = synchronized {
-    if (found.isEmpty) {
-      found = Some(s"this version of Delta has no $member")
-      logWarning(s"The tables are written by MERGE, which takes longer: ${found.get}.")
+    if (problem.isEmpty) {
+      problem = Some(s"this version of Delta has no $member")
+      logWarning(s"The tables are written by MERGE, which takes longer: ${problem.get}.")
     }
-    found.get
+    problem.get
   }
 
   private def missing: Option[String] = callers.flatMap(membersOf).collectFirst {
