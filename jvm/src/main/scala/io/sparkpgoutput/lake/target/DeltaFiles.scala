@@ -74,32 +74,25 @@ final private class DeltaFile(
     throw new NotDirect(s"the file ${add.path} does not say how many rows it has")
   )
 
-  private def statistics = DeltaBounds.Reader.readTree(add.stats)
-  private val found = mutable.LongMap.empty[Option[(Any, Any)]]
-  private val empty = mutable.LongMap.empty[Boolean]
+  override def hasOnlyNulls(column: Int): Boolean = statistics(column)._1
+  override def bounds(column: Int): Option[(Any, Any)] = statistics(column)._2
 
-  override def hasOnlyNulls(column: Int): Boolean = empty.synchronized {
-    val name = DeltaColumnMapping.getPhysicalName(schema(column))
-    empty.getOrElseUpdate(
-      column.toLong,
-      statistics.path("nullCount").path(name).asLong(-1) == rows
-    )
-  }
+  /** For each column, whether it has only NULLs, and its bounds. */
+  private val known = mutable.LongMap.empty[(Boolean, Option[(Any, Any)])]
 
-  override def bounds(column: Int): Option[(Any, Any)] = found.synchronized {
-    found.getOrElseUpdate(
-      column.toLong, {
-        val field = schema(column)
-        val name = DeltaColumnMapping.getPhysicalName(field)
+  private def statistics(column: Int) = known.synchronized(known.getOrElseUpdate(
+    column.toLong, {
+      val field = schema(column)
+      val name = DeltaColumnMapping.getPhysicalName(field)
+      val all = DeltaBounds.Reader.readTree(add.stats)
+      def bound(kind: String, side: Int) =
+        DeltaBounds.of(field.dataType, all.path(kind).path(name), side)
+      val bounds =
         if (partition.contains(name)) DeltaPartition.bounds(partition(name), field.dataType)
-        else
-          for {
-            least <- DeltaBounds.of(field.dataType, statistics.path("minValues").path(name), -1)
-            most <- DeltaBounds.of(field.dataType, statistics.path("maxValues").path(name), 1)
-          } yield (least, most)
-      }
-    )
-  }
+        else for (least <- bound("minValues", -1); most <- bound("maxValues", 1)) yield (least, most)
+      (all.path("nullCount").path(name).asLong(-1) == rows, bounds)
+    }
+  ))
 }
 
 /** The bounds of columns in the statistics of a file. If a bound is not exact, it is moved out by more than its error. */
