@@ -100,7 +100,7 @@ final class KeyLookup(
       ordinals: IndexedSeq[Int],
       end: Option[Int] = None
   ): IndexedSeq[RowPlace] = {
-    val found = new AtomicReferenceArray[RowPlace](keys.length)
+    val search = new Search(table, ordinals, end)
     if (keys.nonEmpty) {
       val among = columns.zip(places).map { case (column, at) => column.among(keys, at) }
       val candidates = table.files.filter(file =>
@@ -108,116 +108,100 @@ final class KeyLookup(
           among.forall(isAmong => file.bounds(at).forall(isAmong.tupled))
         }
       )
-      val names = (ordinals ++ end).map(columnName(table, _))
-      table.keys.begin(names, table.files)
+      table.keys.begin(search.names, table.files)
       val unknown = candidates.filter(table.keys.of(_).isEmpty)
       val rows = unknown.map(_.rows).sum
       if (rows > most) {
-        table.keys.wanted = Some(WantedKeys(columns, names, unknown.map(_.path).toSet, most))
+        table.keys.wanted = Some(WantedKeys(columns, search.names, unknown.map(_.path).toSet, most))
         throw new NotDirect(s"the files that can have the keys have $rows rows")
       }
-      SideBySide(candidates, Runtime.getRuntime.availableProcessors)(
-        searchFile(table, _, ordinals, end, found)
-      )
+      SideBySide(candidates, Runtime.getRuntime.availableProcessors)(search.searchFile)
     }
-    keys.indices.map(found.get)
+    keys.indices.map(search.rows.get)
   }
 
-  private def searchFile(
-      table: DirectTable,
-      file: DirectFile,
-      ordinals: IndexedSeq[Int],
-      end: Option[Int],
-      found: AtomicReferenceArray[RowPlace]
-  ): Unit = table.keys.of(file) match {
-    case Some(kept) => searchKept(kept, file, found)
-    case None =>
-      val ends = end.filterNot(file.hasOnlyNulls(_))
-      val taken = if (ends.isEmpty) width else FileKeys.width(width)
-      table.keys.collecting(file.rows * taken) { isKept =>
-        // A lookup of no keys only keeps those of the file.
-        if (isKept || keys.nonEmpty) {
-          val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
-          table.read(file, ordinals ++ ends)(
-            searchRows(_, file, ordinals.indices, ends.nonEmpty, found, collected)
-          )
-          val names = (ordinals ++ end).map(columnName(table, _))
-          collected.foreach(all => table.keys.keep(names, file, all.numbers, all.hasAll))
+  /** Finds the rows in one file after the other, also in several threads. */
+  final private class Search(table: DirectTable, ordinals: IndexedSeq[Int], end: Option[Int]) {
+    val rows = new AtomicReferenceArray[RowPlace](keys.length)
+    val names: Seq[String] = (ordinals ++ end).map(columnName(table, _))
+
+    def searchFile(file: DirectFile): Unit = table.keys.of(file) match {
+      case Some(kept) => searchKept(kept, file)
+      case None =>
+        val ends = end.filterNot(file.hasOnlyNulls(_))
+        val taken = if (ends.isEmpty) width else FileKeys.width(width)
+        table.keys.collecting(file.rows * taken) { isKept =>
+          // A lookup of no keys only keeps those of the file.
+          if (isKept || keys.nonEmpty) {
+            val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
+            table.read(file, ordinals ++ ends)(searchRows(_, file, ends.nonEmpty, collected))
+            collected.foreach(all => table.keys.keep(names, file, all.numbers, all.hasAll))
+          }
         }
-      }
-  }
-
-  /**
-   * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
-   *
-   * @param haveEnd whether a column after the key is NULL in the rows that can be found
-   * @param collected takes the keys of these rows
-   */
-  private def searchRows(
-      rows: Iterator[InternalRow],
-      file: DirectFile,
-      at: IndexedSeq[Int],
-      haveEnd: Boolean,
-      found: AtomicReferenceArray[RowPlace],
-      collected: Option[FileKeys]
-  ): Unit = {
-    val all = collected.orNull
-    val numbers = new KeyNumbers(columns)
-    val key = new Array[Long](width)
-    var position = 0L
-    while (rows.hasNext) {
-      val row = rows.next()
-      if (position == file.rows)
-        throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
-      if (!hasNull(row, at) && !(haveEnd && !row.isNullAt(at.length))) {
-        numbers.put(row, at, key, 0)
-        val index = indexOf(key(0), key(width - 1))
-        if (index >= 0) put(found, index, file, position)
-        if (all != null) all.add(key, position)
-      }
-      position += 1
     }
-    if (position != file.rows)
-      throw new NotDirect(s"the file ${file.path} has $position rows, and not ${file.rows}")
-  }
 
-  /** Finds the keys among those that were kept of a file. */
-  private def searchKept(
-      kept: KeptKeys,
-      file: DirectFile,
-      found: AtomicReferenceArray[RowPlace]
-  ): Unit = {
-    val numbers = kept.keys
-    val rows = numbers.limit() / (if (kept.hasAll) width else width + 1)
-    val part = new Array[Long](math.min(rows, PartRows) * width)
-    var begin = 0
-    while (begin < rows) {
-      val count = math.min(rows - begin, PartRows)
-      // To copy many numbers at once costs less than a call for each of them.
-      numbers.get(begin * width, part, 0, count * width)
-      var row = 0
-      while (row < count) {
-        val index = indexOf(part(row * width), part(row * width + width - 1))
-        if (index >= 0) {
-          val at = begin + row
-          put(found, index, file, if (kept.hasAll) at.toLong else numbers.get(rows * width + at))
+    /**
+     * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
+     *
+     * @param haveEnd whether a column after the key is NULL in the rows that can be found
+     * @param collected takes the keys of these rows
+     */
+    private def searchRows(
+        rows: Iterator[InternalRow],
+        file: DirectFile,
+        haveEnd: Boolean,
+        collected: Option[FileKeys]
+    ): Unit = {
+      val at = ordinals.indices
+      val all = collected.orNull
+      val numbers = new KeyNumbers(columns)
+      val key = new Array[Long](width)
+      var position = 0L
+      while (rows.hasNext) {
+        val row = rows.next()
+        if (position == file.rows)
+          throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
+        if (!hasNull(row, at) && !(haveEnd && !row.isNullAt(at.length))) {
+          numbers.put(row, at, key, 0)
+          val index = indexOf(key(0), key(width - 1))
+          if (index >= 0) put(index, file, position)
+          if (all != null) all.add(key, position)
         }
-        row += 1
+        position += 1
       }
-      begin += count
+      if (position != file.rows)
+        throw new NotDirect(s"the file ${file.path} has $position rows, and not ${file.rows}")
     }
-  }
 
-  private def put(
-      found: AtomicReferenceArray[RowPlace],
-      index: Int,
-      file: DirectFile,
-      position: Long
-  ): Unit =
-    if (
-      !file.isDeleted(position) &&
-      !found.compareAndSet(index, null, RowPlace(file, position))
-    ) throw new NotDirect("the target has two rows with the same key")
+    /** Finds the keys among those that were kept of a file. */
+    private def searchKept(kept: KeptKeys, file: DirectFile): Unit = {
+      val numbers = kept.keys
+      val rows = numbers.limit() / (if (kept.hasAll) width else width + 1)
+      val part = new Array[Long](math.min(rows, PartRows) * width)
+      var begin = 0
+      while (begin < rows) {
+        val count = math.min(rows - begin, PartRows)
+        // To copy many numbers at once costs less than a call for each of them.
+        numbers.get(begin * width, part, 0, count * width)
+        var row = 0
+        while (row < count) {
+          val index = indexOf(part(row * width), part(row * width + width - 1))
+          if (index >= 0) {
+            val at = begin + row
+            put(index, file, if (kept.hasAll) at.toLong else numbers.get(rows * width + at))
+          }
+          row += 1
+        }
+        begin += count
+      }
+    }
+
+    private def put(index: Int, file: DirectFile, position: Long): Unit =
+      if (
+        !file.isDeleted(position) &&
+        !rows.compareAndSet(index, null, RowPlace(file, position))
+      ) throw new NotDirect("the target has two rows with the same key")
+  }
 }
 
 object KeyLookup {
@@ -245,9 +229,8 @@ object KeyLookup {
       takes
     }
     if (!places.contains(-1) && left.map(_.rows).sum <= wanted.most) {
-      val found = new AtomicReferenceArray[RowPlace](0)
-      chosen.withFilter(file => keys.cache.hasRoom(file.rows * width))
-        .foreach(none.searchFile(table, _, ordinals, end.headOption, found))
+      val search = new none.Search(table, ordinals, end.headOption)
+      chosen.withFilter(file => keys.cache.hasRoom(file.rows * width)).foreach(search.searchFile)
     }
   }
 
