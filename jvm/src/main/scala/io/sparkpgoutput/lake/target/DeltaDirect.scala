@@ -276,9 +276,6 @@ private object DeltaDirect {
 
   private val CheckpointAfter = Duration.ofMinutes(10)
 
-  /** The most files of a table whose names are kept in memory. */
-  final private val MostFiles = 20000L
-
   /**
    * Returns why a table is not written directly. The features that are known to need only data files and
    * deletion vectors are listed here. All other features are left to MERGE.
@@ -302,9 +299,7 @@ private object DeltaDirect {
       ).map(field =>
         s"the table has partitions by the column ${field.name} of the type ${field.dataType.sql}"
       ))
-      .orElse(Option.when(
-        filesIn(snapshot) > MostFiles
-      )(s"the table has more than $MostFiles files"))
+      .orElse(DirectCommits.tooMany(filesIn(snapshot)))
     found.orElse(metadata.schema.flatMap(columnProblem).headOption)
   }
 

@@ -414,7 +414,7 @@ private object IcebergDirect {
         case (name, value) if isUnknown(name, value) => s"the table has the property $name=$value"
       })
       .orElse(metadata.schema.columns.asScala.flatMap(fieldProblem(_)).headOption)
-      .orElse(Option.when(total(metadata, "data-files") > IcebergFiles.Most)(IcebergFiles.tooMany))
+      .orElse(DirectCommits.tooMany(total(metadata, "data-files")))
   }
 
   /** Returns a number that the summary of the current snapshot has. */

@@ -56,11 +56,6 @@ final private case class IcebergFiles(snapshot: Option[Long], files: Map[String,
 
 private object IcebergFiles {
 
-  /** The most files of a table whose names are kept in memory. */
-  final val Most = 20000
-
-  def tooMany: String = s"the table has more than $Most files"
-
   /** Reads the manifests. */
   def of(table: BaseTable, snapshot: Option[Long]): IcebergFiles = {
     val loader = new KeptDeletes(table.io)
@@ -71,7 +66,7 @@ private object IcebergFiles {
           problem(task).foreach(reason => throw new NotDirect(reason))
           val file = IcebergFile.of(task.file, table, loader.of(task))
           files(file.path) = file
-          if (files.size > Most) throw new NotDirect(tooMany)
+          DirectCommits.tooMany(files.size.toLong).foreach(reason => throw new NotDirect(reason))
         }
       }
     }

@@ -320,6 +320,16 @@ object TableProperties {
   private def text(value: String) = s"'${value.replace("\\", "\\\\").replace("'", "\\'")}'"
 }
 
+private[target] object DirectCommits {
+
+  /** The most files of a table whose names are kept in memory. */
+  final private val MostFiles = 20000L
+
+  /** Returns why a table with so many files is not written directly. */
+  def tooMany(files: Long): Option[String] =
+    Option.when(files > MostFiles)(s"the table has more than $MostFiles files")
+}
+
 /**
  * What a target knows of the files of a table between direct commits.
  *
