@@ -140,8 +140,6 @@ final case class TableFiles(
     copy(rewrittenBytes = rewrittenBytes + some.map(_.bytes).sum, lastRewrite = Some(Instant.now))
 }
 
-object TableFiles { val none: TableFiles = TableFiles(0, 0) }
-
 /**
  * What a direct commit changes.
  *

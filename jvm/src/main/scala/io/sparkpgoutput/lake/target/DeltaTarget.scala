@@ -408,7 +408,7 @@ final class DeltaTarget(
       case _: TargetWrite.Merge => ()
       case _                    => optimizeWrite(session, partition)
     }
-    try first.run {
+    try TransactionExecutionObserver.withObserver(first) {
         write match {
           case TargetWrite.Append(rows) => checked(rows).writeTo(sqlName(table)).append()
           case TargetWrite.Overwrite(rows) =>
@@ -560,9 +560,6 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
     extends TransactionExecutionObserver {
 
   private var isFirst = true
-
-  /** Runs something that begins a transaction on this thread. */
-  def run(body: => Unit): Unit = TransactionExecutionObserver.withObserver(this)(body)
 
   def startingTransaction(begin: => OptimisticTransaction): OptimisticTransaction = {
     val begun = begin

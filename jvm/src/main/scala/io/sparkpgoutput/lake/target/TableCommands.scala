@@ -369,9 +369,9 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
   /** The numbers of the files and of their deleted rows; None before they are known. */
   def tableFiles: Option[TableFiles] = counted
 
-  protected def count(files: Long, deletedRows: Long): Unit =
-    counted =
-      Some(counted.getOrElse(TableFiles.none).copy(files = files, deletedRows = deletedRows))
+  protected def count(files: Long, deletedRows: Long): Unit = counted = Some(
+    counted.fold(TableFiles(files, deletedRows))(_.copy(files = files, deletedRows = deletedRows))
+  )
 
   protected def countRewritten(rewrite: Rewrite): Unit =
     counted = counted.map(_.rewritten(rewrite.files))
