@@ -174,9 +174,6 @@ final class DeltaTarget(
     if (columns.isEmpty) "CLUSTER BY NONE"
     else columns.map(TablePlace.quoted(_)).mkString("CLUSTER BY (", ", ", ")")
 
-  private def alter(table: String, clause: String): Unit =
-    session.sql(s"ALTER TABLE ${sqlName(table)} $clause"): Unit
-
   def arrange(table: String, schema: StructType, key: Seq[String], shape: TableShape): Unit =
     layout(schema, key, shape).foreach(alter(table, _))
 

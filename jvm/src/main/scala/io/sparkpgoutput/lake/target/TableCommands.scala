@@ -109,10 +109,11 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     make(table, columns, key, defaults(columns, properties) ++ properties, shape)
   }
 
+  final protected def alter(table: String, clause: String): Unit =
+    session.sql(s"ALTER TABLE ${sqlName(table)} $clause"): Unit
+
   final def setProperties(table: String, properties: Map[String, String]): Unit =
-    session.sql(
-      s"ALTER TABLE ${sqlName(table)} SET TBLPROPERTIES (${TableProperties.sql(properties)})"
-    ): Unit
+    alter(table, s"SET TBLPROPERTIES (${TableProperties.sql(properties)})")
 
   /**
    * Changes the columns, and leaves out a change that was made already. So an interrupted change
@@ -143,7 +144,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
           s"ALTER COLUMN ${TablePlace.quoted(name)} TYPE ${wider.dataType.sql}"
         )
     }
-    command.foreach(command => session.sql(s"ALTER TABLE ${sqlName(table)} $command"))
+    command.foreach(alter(table, _))
   }
 
   /** Returns what direct commits know of the files of a table. */
