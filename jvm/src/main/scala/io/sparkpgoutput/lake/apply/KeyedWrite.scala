@@ -368,7 +368,7 @@ final class CountedWrite(batch: TableBatch) {
         if (batch.format.repairs) came else copies(net.where(s"if($Count > 0, true, $raise)"))
       PlannedWrite(
         TargetWrite.Overwrite(rows.selectExpr(batch.named: _*)),
-        if (batch.format.repairs) total(net.selectExpr(s"greatest(-$Count, 0)")) else 0
+        repaired(net)
       )
     } else if (batch.summary.deletes + batch.summary.updates == 0) {
       PlannedWrite(TargetWrite.Append(came.selectExpr(batch.named: _*)), 0)
@@ -393,8 +393,7 @@ final class CountedWrite(batch: TableBatch) {
       s"THEN INSERT (${schema.indices.map(name).mkString(", ")}) " +
       s"VALUES (${schema.indices.map(value).mkString(", ")})"
     val condition = (s"s.$Op = '${RowOp.Delete}'" +: same).mkString(" AND ")
-    val repaired = if (batch.format.repairs) total(went.selectExpr(s"greatest(-$Count, 0)")) else 0
-    PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired)
+    PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired(went))
   }
 
   private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
@@ -434,8 +433,10 @@ final class CountedWrite(batch: TableBatch) {
   private def copies(rows: DataFrame): DataFrame =
     rows.selectExpr(columns :+ s"explode(sequence(1L, $Count))": _*).select(columns.map(col): _*)
 
-  private def total(counts: DataFrame): Long =
-    counts.toDF("n").selectExpr("coalesce(sum(n), 0L)").head().getLong(0)
+  /** Counts the copies that the cut deletes and that are not there. */
+  private def repaired(counts: DataFrame): Long =
+    if (!batch.format.repairs) 0
+    else counts.selectExpr(s"coalesce(sum(greatest(-$Count, 0)), 0L)").head().getLong(0)
 
   /**
    * The SQL of a value that SQL can compare. Values that PostgreSQL shows as different texts, such as 0 and
