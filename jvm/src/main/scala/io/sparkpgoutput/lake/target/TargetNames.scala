@@ -215,8 +215,7 @@ object TargetTypes {
 
   /** Returns whether neither format has a type. Spark has TIME from 4.1 on. */
   private def lacking(dataType: DataType) = dataType match {
-    case CalendarIntervalType | NullType                   => true
-    case _: DayTimeIntervalType | _: YearMonthIntervalType => true
+    case CalendarIntervalType | NullType | _: DayTimeIntervalType | _: YearMonthIntervalType => true
     case other => other.typeName.startsWith("time(") || other.typeName == "time"
   }
 
