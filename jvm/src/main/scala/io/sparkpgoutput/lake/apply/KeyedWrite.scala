@@ -461,11 +461,9 @@ final class CountedWrite(batch: TableBatch) {
 private object Comparison {
 
   /** Returns whether two values of a type have one text if SQL says that they are equal. */
-  def isExact(dataType: DataType): Boolean = dataType match {
-    case FloatType | DoubleType | _: MapType | VariantType => false
-    case ArrayType(element, _)                             => isExact(element)
-    case struct: StructType => struct.forall(field => isExact(field.dataType))
-    case _                  => true
+  def isExact(dataType: DataType): Boolean = !TargetTypes.exists(dataType) {
+    case FloatType | DoubleType | _: MapType | VariantType => true
+    case _                                                 => false
   }
 }
 

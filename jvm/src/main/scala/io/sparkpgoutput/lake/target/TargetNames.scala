@@ -220,7 +220,7 @@ object TargetTypes {
   }
 
   /** Returns whether a type or a part of it has a property. */
-  private[target] def exists(dataType: DataType)(property: DataType => Boolean): Boolean =
+  private[lake] def exists(dataType: DataType)(property: DataType => Boolean): Boolean =
     property(dataType) || (dataType match {
       case ArrayType(element, _)  => exists(element)(property)
       case MapType(key, value, _) => exists(key)(property) || exists(value)(property)
