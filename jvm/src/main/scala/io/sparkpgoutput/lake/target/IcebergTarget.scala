@@ -46,7 +46,7 @@ import org.apache.iceberg.{
   Transactions
 }
 
-import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
+import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache}
@@ -583,6 +583,6 @@ final private class MarkingOperations(
   }
 
   /** Iceberg removes the manifests of a commit that fails in this way, and does not try it again. */
-  private def refused(error: PgOutputException) =
+  private def refused(error: Throwable) =
     new ValidationException(error, "%s", error.getMessage)
 }

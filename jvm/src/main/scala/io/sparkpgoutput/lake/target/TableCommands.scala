@@ -246,7 +246,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       commit: MarkedCommit,
       found: Option[Long],
       problem: Exception
-  ): Exception = {
+  ): Throwable = {
     val table = sqlName(commit.table)
     def newest = generation(commit.table, commit.name.job, commit.name.oid)
     def beside(error: LakeException) = {

@@ -287,14 +287,10 @@ object TargetError {
    * Something else than another job wrote the table during a commit, for example a compaction. Nothing of
    * the commit is in the table, and it can be tried again.
    */
-  def conflict(table: String, reason: Throwable): PgOutputException = {
-    val error =
-      new PgOutputException(
-        "PGOUTPUT_COMMIT_CONFLICT",
-        "table" -> table,
-        "reason" -> reason.getMessage
-      )
-    error.initCause(reason)
-    error
-  }
+  def conflict(table: String, reason: Throwable): Throwable =
+    new PgOutputException(
+      "PGOUTPUT_COMMIT_CONFLICT",
+      "table" -> table,
+      "reason" -> reason.getMessage
+    ).initCause(reason)
 }

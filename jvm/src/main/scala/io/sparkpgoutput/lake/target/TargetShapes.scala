@@ -199,16 +199,13 @@ object DeltaPartitionText {
   }
 
   /** Returns the error of a table if a cause is the error that an expression of [[checked]] raises. */
-  def error(table: String, problem: Throwable): Option[LakeException] =
-    ErrorCauses.of(problem).collectFirst {
-      case Raised(column) =>
-        val error = new LakeException(
-          "PGOUTPUT_REPLICATE_OPTION.EMPTY_PARTITION",
-          "table" -> table,
-          "column" -> column
-        )
-        error.initCause(problem)
-        error
+  def error(table: String, problem: Throwable): Option[Throwable] =
+    ErrorCauses.of(problem).collectFirst { case Raised(column) =>
+      new LakeException(
+        "PGOUTPUT_REPLICATE_OPTION.EMPTY_PARTITION",
+        "table" -> table,
+        "column" -> column
+      ).initCause(problem)
     }
 }
 
