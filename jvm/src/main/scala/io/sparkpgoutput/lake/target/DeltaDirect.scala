@@ -75,8 +75,6 @@ final private[target] class DeltaDirect(
     val layout = layoutOf(this.layout, snapshot, transaction)
     this.layout = Some(layout)
     val files = filesOf(snapshot)
-    // It is right also if the commit fails, or if its answer is lost: later commits are read from the log.
-    known = Some(files)
     val found = change(new DeltaVersion(layout, files, keys))
     val (added, (actions, changed)) =
       layout.writing(layout.write(found.added) -> deletions(layout, files, found.deleted))
@@ -94,7 +92,7 @@ final private[target] class DeltaDirect(
   }
 
   private def keep(files: DeltaFiles): Unit = {
-    known = Some(files)
+    keptFiles = Some(files)
     val all = files.files.values
     count(all.size.toLong, all.map(_.deletedRows).sum)
   }
@@ -103,12 +101,11 @@ final private[target] class DeltaDirect(
 
   protected def lookedUp(snapshot: Snapshot): DirectTable = {
     val files = filesOf(snapshot)
-    known = Some(files)
     new DeltaVersion(besideCommits(snapshot), files, keys)
   }
 
-  /** The version of the table whose files are known. */
-  def knownVersion: Option[Long] = known.map(_.version)
+  /** The version of the table whose files are kept. */
+  def keptVersion: Option[Long] = keptFiles.map(_.version)
 
   /** Whether [[commit]] has written the table. */
   def hasCommitted: Boolean = committed
@@ -165,7 +162,6 @@ final private[target] class DeltaDirect(
       added: Option[AddFile]
   ): Boolean = {
     val files = layout.writing(filesOf(snapshot))
-    known = Some(files)
     val carried = Option.when(
       layout.isOf(snapshot) && isDirect(snapshot)
     )(rewrite.carried(files.files.get(_))).flatten
@@ -204,24 +200,26 @@ final private[target] class DeltaDirect(
   }
 
   private def layoutOf(
-      known: Option[DeltaLayout],
+      before: Option[DeltaLayout],
       snapshot: Snapshot,
       transaction: DirectTransaction
   ): DeltaLayout =
-    known.filter(_.isOf(snapshot))
+    before.filter(_.isOf(snapshot))
       .getOrElse(new DeltaLayout(session, log, snapshot, transaction))
 
-  private def knownOf(snapshot: Snapshot): Option[DeltaFiles] = known.filter(known =>
-    known.id == snapshot.metadata.id && known.schema == snapshot.metadata.schema
+  private def keptOf(snapshot: Snapshot): Option[DeltaFiles] = keptFiles.filter(files =>
+    files.id == snapshot.metadata.id && files.schema == snapshot.metadata.schema
   )
 
   /** Returns whether a few commits say what has changed since the files were looked at. */
-  private def isKnown(snapshot: Snapshot) = knownOf(snapshot).exists(_.isBefore(snapshot))
+  private def isKnown(snapshot: Snapshot) = keptOf(snapshot).exists(_.isBefore(snapshot))
 
-  private def filesOf(snapshot: Snapshot): DeltaFiles =
-    knownOf(snapshot)
-      .flatMap(_.upTo(snapshot))
-      .getOrElse(DeltaFiles.all(snapshot))
+  /** Returns the files of a version, and keeps them. Later commits, if there are some, are read from the log. */
+  private def filesOf(snapshot: Snapshot): DeltaFiles = {
+    val files = keptOf(snapshot).flatMap(_.upTo(snapshot)).getOrElse(DeltaFiles.all(snapshot))
+    keptFiles = Some(files)
+    files
+  }
 
   /** Returns the actions for deleted rows, and the files that still have other rows. */
   private def deletions(
@@ -412,7 +410,7 @@ private class KnownTransactions(
     snapshot: Snapshot
 ) extends OptimisticTransaction(log, catalogTable, snapshot) {
 
-  private val known = DeltaDirect.transactions(snapshot)
+  private val versions = DeltaDirect.transactions(snapshot)
 
   /**
    * A checkpoint takes seconds, so another thread writes it while commits go on. If no checkpoint gets written, for
@@ -423,8 +421,8 @@ private class KnownTransactions(
     (DeltaDirect.behind(after) > 2 || DeltaDirect.unknownFeature(after).nonEmpty) &&
       super.isCheckpointNeeded(version, after)
 
-  override def txnVersion(id: String): Long = known.fold(super.txnVersion(id)) { known =>
+  override def txnVersion(id: String): Long = versions.fold(super.txnVersion(id)) { versions =>
     readTxn += id // by which Delta finds conflicts
-    known.getOrElse(id, -1L)
+    versions.getOrElse(id, -1L)
   }
 }

@@ -57,7 +57,7 @@ final class DeltaTarget(
   if (isUnset(MarksInChecksum)) session.conf.set(MarksInChecksum, 10000L)
 
   /** For each table, the version up to which the history was read. It has no RESTORE after the last mark. */
-  private val checked = new ConcurrentHashMap[String, Long]
+  private val checkedVersions = new ConcurrentHashMap[String, Long]
 
   /** What is known of the files of tables. */
   private val directs = new ConcurrentHashMap[String, DeltaDirect]
@@ -68,11 +68,11 @@ final class DeltaTarget(
   def look(table: String): TargetLook = {
     // The version in memory is enough for a direct commit, which reads the newest one itself. For other tables,
     // `snapshot` reads it. It asks for the log again, because Delta replaces a log that was not used for an hour.
-    val known = linked(
-      this.known(table).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
+    val inMemory = linked(
+      directCommits(table).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
         .filter(DeltaDirect.problem(_).isEmpty)
     )
-    val found = known.toOption.flatten.getOrElse(snapshot(table))
+    val found = inMemory.toOption.flatten.getOrElse(snapshot(table))
     TargetLook(found.metadata.schema, linked(DeltaDirect.problem(found)).fold(Some(_), identity))
   }
 
@@ -225,15 +225,15 @@ final class DeltaTarget(
     if (found != expected) throw TargetError.otherMark(sqlName(table), expected, found)
   }
 
-  protected def known(table: String): Option[DeltaDirect] = Option(directs.get(table))
+  protected def directCommits(table: String): Option[DeltaDirect] = Option(directs.get(table))
 
   override def forgetOthers(tables: Set[String]): Unit = {
-    Seq(checked, directs, vacuums).foreach(_.keySet.removeIf(!tables(_)))
+    Seq(checkedVersions, directs, vacuums).foreach(_.keySet.removeIf(!tables(_)))
     keys.forgetOthers(tables)
   }
 
   private def directOf(table: String): DeltaDirect =
-    known(table).getOrElse(directOf(table, open(table)))
+    directCommits(table).getOrElse(directOf(table, open(table)))
 
   /** Returns what is known of the files of a table, whoever has written them. */
   private def directOf(table: String, opened: OpenedTable): DeltaDirect = directs.compute(
@@ -255,7 +255,7 @@ final class DeltaTarget(
       directOf(table, opened)
         .commit(opened.snapshot, mark, comment(name, lsn), check(commit))(change)
     }
-    checked.put(table, made.fold(reason => throw new NotDirect(reason), identity)): Unit
+    checkedVersions.put(table, made.fold(reason => throw new NotDirect(reason), identity)): Unit
   }
 
   def checkpoint(table: String): Unit = {
@@ -272,7 +272,7 @@ final class DeltaTarget(
       .contains(true)
 
   override def keepKeys(table: String): Unit = linked(
-    known(table).foreach(direct =>
+    directCommits(table).foreach(direct =>
       ClonedSession.within(session)(direct.keepKeys(() => snapshot(table)))
     )
   ): Unit
@@ -432,9 +432,9 @@ final class DeltaTarget(
 
   private def mark(table: String, snapshot: Snapshot, name: MarkName): Option[Long] = {
     val found = transactions(snapshot).get(name.toString)
-    if (found.nonEmpty && !Option(checked.get(table)).contains(snapshot.version)) {
+    if (found.nonEmpty && !Option(checkedVersions.get(table)).contains(snapshot.version)) {
       checkHistory(table, snapshot, comment(name, found.get))
-      checked.put(table, snapshot.version)
+      checkedVersions.put(table, snapshot.version)
     }
     found
   }
@@ -461,10 +461,10 @@ final class DeltaTarget(
         }
       case folder: FolderPlace => (DeltaLog.forTable(session, folder.path(table)), None)
     }
-    val seen = this.known(table).flatMap(_.knownVersion)
-    val known = log.unsafeVolatileSnapshot
+    val keptVersion = directCommits(table).flatMap(_.keptVersion)
+    val inMemory = log.unsafeVolatileSnapshot
     val found =
-      if (linked(DeltaHistory.isNewest(known)).contains(true)) known
+      if (linked(DeltaHistory.isNewest(inMemory)).contains(true)) inMemory
       else log.update(false, None, catalogTable)
     // Delta takes a table of a catalog for an empty one if its folder is away, as on a disk that is not mounted.
     if (catalogTable.nonEmpty && found.version < 0)
@@ -473,7 +473,7 @@ final class DeltaTarget(
     transactions(found): Unit
     // The version in memory of a log that Delta has replaced would never become newer. If somebody has replaced the
     // files of the log by older ones, the versions that follow are not those whose files are known.
-    val isOther = seen.exists(_ > found.version)
+    val isOther = keptVersion.exists(_ > found.version)
     directs.computeIfPresent(
       table,
       (_, direct) => if ((direct.log eq log) && !isOther) direct else null

@@ -69,7 +69,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
     val metadata = operations.current
     problem(operations).foreach(reason => throw new NotDirect(reason))
     val files = filesOf(table, metadata)
-    known = None // until the commit is there
+    keptFiles = None // until the commit is there
     val found = change(new IcebergVersion(table, metadata.schema, files, keys))
     val writer = new IcebergWriter(table, metadata, metadata.schema)
     val delta = table.newRowDelta().set(mark._1, mark._2)
@@ -89,7 +89,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
         throw new ValidationException(problem, "%s", problem.getMessage)
     }
     count(table)
-    known = filesAfter(table, files, left)(_.summary.get(mark._1) == mark._2)
+    keptFiles = filesAfter(table, files, left)(_.summary.get(mark._1) == mark._2)
   }
 
   /** Returns the files after a commit; None if somebody else has written before or after it. */
@@ -122,19 +122,20 @@ final private[target] class IcebergDirect(keys: TableKeys)
   private def snapshotOf(metadata: TableMetadata) =
     Option(metadata.currentSnapshot).map(_.snapshotId)
 
-  /** Returns the files of a version. Another thread can refresh the metadata of the table, so it is read only once. */
+  /** Returns the files of a version, and keeps them. Another thread can refresh the metadata of the table, so it is read only once. */
   private def filesOf(table: BaseTable, metadata: TableMetadata): IcebergFiles = {
     val snapshot = snapshotOf(metadata)
-    known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
+    val files =
+      keptFiles.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
+    keptFiles = Some(files)
+    files
   }
 
   protected def isDirect(table: BaseTable): Boolean = problem(table.operations).isEmpty
 
   protected def lookedUp(table: BaseTable): DirectTable = {
     val metadata = table.operations.current
-    val files = filesOf(table, metadata)
-    known = Some(files)
-    new IcebergVersion(table, metadata.schema, files, keys)
+    new IcebergVersion(table, metadata.schema, filesOf(table, metadata), keys)
   }
 
   /**
@@ -151,7 +152,6 @@ final private[target] class IcebergDirect(keys: TableKeys)
       val metadata = table.operations.current
       Option.when(isDirect(table) && mayBeDue(table, metadata)) {
         val files = filesOf(table, metadata)
-        known = Some(files)
         val columns = IcebergVersion.rewritten(metadata)
         // The choice looks at the deleted rows of all files, which would be read one after the other.
         IcebergFiles.read(files.files.values.flatMap(_.deletions))
@@ -179,12 +179,12 @@ final private[target] class IcebergDirect(keys: TableKeys)
         val table = new BaseTable(new CheckedOperations(found.operations), found.name)
         val replaced = writer.orRemoved(replacement(table, writer, rewrite, added))
         replaced.foreach { case (replace, files, left) =>
-          known = None
+          keptFiles = None
           orConflict(writer)(replace.commit())
           count(table)
           countRewritten(rewrite)
-          looked = filesIn(table)
-          known = filesAfter(table, files, left)(_ => true)
+          filesAtLook = filesIn(table)
+          keptFiles = filesAfter(table, files, left)(_ => true)
         }
         replaced.nonEmpty
       }
@@ -194,7 +194,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
   /** The manifests are read only if there can be something to do, unless [[commit]] has kept what they say. */
   private def mayBeDue(table: BaseTable, metadata: TableMetadata): Boolean = {
     count(table)
-    mayBeDue(filesIn(table), known.exists(_.snapshot == snapshotOf(metadata)))
+    mayBeDue(filesIn(table), keptFiles.exists(_.snapshot == snapshotOf(metadata)))
   }
 
   /**
@@ -209,7 +209,6 @@ final private[target] class IcebergDirect(keys: TableKeys)
   ): Option[(RewriteFiles, IcebergFiles, Map[String, IcebergFile])] = {
     val metadata = table.operations.current
     val files = filesOf(table, metadata)
-    known = Some(files)
     val version = new IcebergVersion(table, metadata.schema, files, keys)
     val now = version.files.map(file => file.path -> file).toMap
     val isSame = IcebergVersion.rewritten(metadata).sameSchema(writer.schema)

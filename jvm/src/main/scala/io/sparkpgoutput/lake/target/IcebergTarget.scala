@@ -75,7 +75,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   /** Iceberg needs no checkpoints: each commit writes the whole metadata. */
   def checkpoint(table: String): Unit = ()
 
-  protected def known(table: String): Option[IcebergDirect] = Option(directs.get(table))
+  protected def directCommits(table: String): Option[IcebergDirect] = Option(directs.get(table))
 
   override def forgetOthers(tables: Set[String]): Unit = {
     directs.keySet.removeIf(!tables(_))
@@ -84,7 +84,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   protected def rewrite(table: String): Boolean = directOf(table).compact(() => opened(table))
 
-  override def keepKeys(table: String): Unit = known(table).foreach(_.keepKeys(() => opened(table)))
+  override def keepKeys(table: String): Unit = directCommits(table).foreach(_.keepKeys(() => opened(table)))
 
   /** The table's own properties, its tags and its branches win. */
   def expire(table: String, since: Instant, versions: Int): Option[String] = {

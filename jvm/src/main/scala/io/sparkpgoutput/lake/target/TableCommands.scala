@@ -148,9 +148,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   }
 
   /** Returns what direct commits know of the files of a table. */
-  protected def known(table: String): Option[DirectCommits[_, _]]
+  protected def directCommits(table: String): Option[DirectCommits[_, _]]
 
-  final override def files(table: String): Option[TableFiles] = known(table).flatMap(_.tableFiles)
+  final override def files(table: String): Option[TableFiles] = directCommits(table).flatMap(_.tableFiles)
 
   /** Commits without a query. After a conflict, it is called again, and the lookup begins again. */
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit
@@ -166,7 +166,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
    * begins, because it would wait for the end of the query, and the rewrites of all other tables with it.
    */
   final def compact(table: String): Boolean =
-    try !known(table).exists(_.isQueried) && rewrite(table)
+    try !directCommits(table).exists(_.isQueried) && rewrite(table)
     catch {
       case _: NotDirect                               => false
       case problem: Exception if isOvertaken(problem) => false
@@ -185,7 +185,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       case TargetWrite.Direct(change) => attempt(commit, change, Attempts)
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, commit, other)
-        known(commit.table).fold(run())(_.whileQueried(run()))
+        directCommits(commit.table).fold(run())(_.whileQueried(run()))
     }
 
   final def commit(
@@ -343,17 +343,17 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
    * A file needs some kilobytes, and a job has many tables, most of which have no commits for long. So the JVM forgets
    * lists that were not used for some time, the sooner the less memory is free.
    */
-  @volatile private var kept = new SoftReference[F](null)
+  @volatile private var reference = new SoftReference[F](null)
 
   /** The files of the last version that was looked at, unless the JVM has forgotten them. */
-  protected def known: Option[F] = Option(kept.get)
+  protected def keptFiles: Option[F] = Option(reference.get)
 
-  protected def known_=(files: Option[F]): Unit = kept = new SoftReference(files.orNull)
+  protected def keptFiles_=(files: Option[F]): Unit = reference = new SoftReference(files.orNull)
 
   @volatile private var counted = Option.empty[TableFiles]
 
   /** The number of files when they were all looked at the last time, or less. */
-  protected var looked = 0L
+  protected var filesAtLook = 0L
 
   @volatile private var queried = false
 
@@ -389,8 +389,8 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
    * @param files the number of files
    */
   protected def mayBeDue(files: Long, areKept: Boolean): Boolean = {
-    val isDue = areKept || Compaction.mayBeDue(files, looked)
-    looked = if (isDue) files else math.min(looked, files)
+    val isDue = areKept || Compaction.mayBeDue(files, filesAtLook)
+    filesAtLook = if (isDue) files else math.min(filesAtLook, files)
     isDue
   }
 
