@@ -54,7 +54,7 @@ final class DirectWrite(
     flagAt(ordinal) >= 0 && row.getBoolean(flagAt(ordinal))
 
   /** The rows as they were when an UPDATE changed their keys. */
-  private val left: Map[MessagePosition, InternalRow] =
+  private val leftRows: Map[MessagePosition, InternalRow] =
     rows.iterator.filter(op(_) == RowOp.Left).map(row => position(row, leftAt).get -> row).toMap
 
   /** What is written. */
@@ -67,10 +67,10 @@ final class DirectWrite(
   /** The rows that look up a row of the target. If a row replaces another one, the delete of that one looks it up. */
   private val keyed = changes.filter(op(_) != RowOp.Replace)
 
-  private var differing = 0L
+  private var differences = 0L
 
   /** The number of rows of the target that the changes did not fit, in the last plan. */
-  def repaired: Long = differing
+  def repaired: Long = differences
 
   /**
    * Returns the change of a table.
@@ -106,7 +106,7 @@ final class DirectWrite(
     private val isKey = columns.map(key.contains(_))
 
     /** The values of the target that are copied into the rows to write. */
-    private lazy val old: Map[RowPlace, InternalRow] = rowsAt(
+    private lazy val oldRows: Map[RowPlace, InternalRow] = rowsAt(
       keyed.indices.filter { index =>
         val row = keyed(index)
         places(index) != null && (hasVersions || roots(index) || op(row) != RowOp.Delete &&
@@ -116,7 +116,7 @@ final class DirectWrite(
     )
 
     /** The places of rows that are marked as deleted. In most files, no row is. */
-    private lazy val marked: Set[RowPlace] =
+    private lazy val markedRows: Set[RowPlace] =
       if (!batch.format.marks) Set.empty
       else {
         val deleted = columns.indexOf(batch.format.deletedLsn)
@@ -125,7 +125,7 @@ final class DirectWrite(
       }
 
     /** Whether the target has a row with the key that is not marked. */
-    private def lives(index: Int) = places(index) != null && !marked(places(index))
+    private def lives(index: Int) = places(index) != null && !markedRows(places(index))
 
     def change: DirectChange = {
       check()
@@ -148,7 +148,7 @@ final class DirectWrite(
       }
       // The images of rows are made while they are written, so that not all of them are in memory. What only a MERGE
       // can write must be known before that: too many values of the target, or a value that is found nowhere.
-      if (readColumns.nonEmpty) old: Unit
+      if (readColumns.nonEmpty) oldRows: Unit
       if (unsentAt.nonEmpty) written.foreach { case (row, place) =>
         if (place == null || hasMoved(row)) {
           val before = oldOf(place)
@@ -165,7 +165,7 @@ final class DirectWrite(
     /** Compares what the changes expect with what the target has. */
     private def check(): Unit = {
       val found = keyed.indices.filter(index => (op(keyed(index)) == RowOp.Insert) == lives(index))
-      differing = found.length.toLong
+      differences = found.length.toLong
       found.foreach { index =>
         val row = keyed(index)
         val missing = if (places(index) == null) Drift.Missing else Drift.Marked
@@ -215,13 +215,13 @@ final class DirectWrite(
     }
 
     /** The old keys of moved rows of which only the target has values, as numbers of the lookup. */
-    private lazy val roots: Set[Int] = left.values.iterator
+    private lazy val roots: Set[Int] = leftRows.values.iterator
       .filter(row => unsent.exists(isLacking(row, _)))
       .map(lookup.indexOf(_, key.toIndexedSeq)).toSet
 
     /** The row of the target at a place, if values of it are copied; else null. */
     private def oldOf(place: RowPlace): InternalRow =
-      if (place == null || readColumns.isEmpty) null else old.getOrElse(place, null)
+      if (place == null || readColumns.isEmpty) null else oldRows.getOrElse(place, null)
 
     private def image(row: InternalRow, place: RowPlace): InternalRow = {
       val before = oldOf(place)
@@ -245,7 +245,7 @@ final class DirectWrite(
     /** The value that a row had before UPDATEs that did not send it changed the key. */
     @tailrec private def before(row: InternalRow, ordinal: Int, at: Int): Any = {
       val from = position(row, bornAt)
-        .map(left.getOrElse(_, throw new NotDirect("a row came from a key that is not in the cut")))
+        .map(leftRows.getOrElse(_, throw new NotDirect("a row came from a key that is not in the cut")))
       from match {
         case Some(from) if !isUnsent(from, ordinal) =>
           getters(ordinal)(from, ordinal)

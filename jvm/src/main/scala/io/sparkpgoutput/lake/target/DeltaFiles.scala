@@ -40,13 +40,13 @@ import org.apache.hadoop.mapreduce.{Job, TaskAttemptID, TaskType}
 import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, NotDirect, TableKeys}
 
 /** A version of the table for a lookup. */
-final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles, val keys: TableKeys)
+final private class DeltaVersion(layout: DeltaLayout, tableFiles: DeltaFiles, val keys: TableKeys)
     extends DirectTable {
   override def schema: StructType = layout.schema
   override def column(at: Int): String = DeltaColumnMapping.getPhysicalName(schema(at))
-  override def files: Seq[DirectFile] = known.files.values.toSeq
+  override def files: Seq[DirectFile] = tableFiles.files.values.toSeq
   override def read[T](file: DirectFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T =
-    layout.read(known.files(file.path), columns)(use)
+    layout.read(tableFiles.files(file.path), columns)(use)
 }
 
 /**
@@ -78,9 +78,9 @@ final private class DeltaFile(
   override def bounds(column: Int): Option[(Any, Any)] = statistics(column)._2
 
   /** For each column, whether it has only NULLs, and its bounds. */
-  private val known = mutable.LongMap.empty[(Boolean, Option[(Any, Any)])]
+  private val ofColumns = mutable.LongMap.empty[(Boolean, Option[(Any, Any)])]
 
-  private def statistics(column: Int) = known.synchronized(known.getOrElseUpdate(
+  private def statistics(column: Int) = ofColumns.synchronized(ofColumns.getOrElseUpdate(
     column.toLong, {
       val field = schema(column)
       val name = DeltaColumnMapping.getPhysicalName(field)
@@ -349,12 +349,12 @@ final private class DeltaLayout(
   private var written = 0
 
   /** The files of the next commit. */
-  private val made = mutable.ArrayBuffer.empty[Path]
+  private val newFiles = mutable.ArrayBuffer.empty[Path]
 
   /** Names a file that is written for the next commit. */
   def newFile(name: String): Path = {
     val path = new Path(log.dataPath, name)
-    made += path
+    newFiles += path
     path
   }
 
@@ -379,12 +379,12 @@ final private class DeltaLayout(
       case conflict: DeltaConcurrentModificationException =>
         if (!Try(isMade).getOrElse(true)) removeAll()
         throw conflict
-    } finally made.clear()
+    } finally newFiles.clear()
 
   /** Removes the files of a commit that is not made. VACUUM LITE would never find them. */
   def removeAll(): Unit = {
-    made.foreach(path => Try(path.getFileSystem(conf).delete(path, false)))
-    made.clear()
+    newFiles.foreach(path => Try(path.getFileSystem(conf).delete(path, false)))
+    newFiles.clear()
   }
 
   /** Writes a file for each partition of rows. */

@@ -122,7 +122,10 @@ final private[target] class IcebergDirect(keys: TableKeys)
   private def snapshotOf(metadata: TableMetadata) =
     Option(metadata.currentSnapshot).map(_.snapshotId)
 
-  /** Returns the files of a version, and keeps them. Another thread can refresh the metadata of the table, so it is read only once. */
+  /**
+   * Returns the files of a version, and keeps them. Another thread can refresh the metadata of the table, so it is read
+   * only once.
+   */
   private def filesOf(table: BaseTable, metadata: TableMetadata): IcebergFiles = {
     val snapshot = snapshotOf(metadata)
     val files =

@@ -231,7 +231,7 @@ private object IcebergPartition {
 final private class IcebergVersion(
     table: BaseTable,
     columns: Schema,
-    known: IcebergFiles,
+    tableFiles: IcebergFiles,
     val keys: TableKeys
 ) extends DirectTable {
   import IcebergVersion._
@@ -242,7 +242,7 @@ final private class IcebergVersion(
 
   override def column(at: Int): String = fields(at).fieldId.toString
 
-  override val files: Seq[DirectFile] = known.files.values.map(new VersionFile(_)).toSeq
+  override val files: Seq[DirectFile] = tableFiles.files.values.map(new VersionFile(_)).toSeq
 
   final private class VersionFile(val file: IcebergFile) extends DirectFile {
     override def path: String = file.path
@@ -265,21 +265,21 @@ final private class IcebergVersion(
   /** Columns are found by their ids, so renamed columns and narrower types of old files are read, too. */
   override def read[T](file: DirectFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T = {
     val read = new Schema(columns.map(fields(_)).asJava)
-    val found = known.files(file.path).file
-    def builder[P](parts: Class[P]) = {
-      val made = FormatModelRegistry
+    val found = tableFiles.files(file.path).file
+    def builderOf[P](parts: Class[P]) = {
+      val builder = FormatModelRegistry
         .readBuilder[P, StructType](FileFormat.PARQUET, parts, table.io.newInputFile(found))
         .project(read)
-      names.foreach(made.withNameMapping)
-      if (hasLineage(read)) made.idToConstant(lineage(found))
-      made
+      names.foreach(builder.withNameMapping)
+      if (hasLineage(read)) builder.idToConstant(lineage(found))
+      builder
     }
     // Iceberg's batches have no nested columns.
     if (hasBatches && !hasLineage(read) && read.columns.asScala.forall(_.`type`.isPrimitiveType))
-      using(builder(classOf[ColumnarBatch]).recordsPerBatch(BatchRows).reuseContainers())(batches =>
+      using(builderOf(classOf[ColumnarBatch]).recordsPerBatch(BatchRows).reuseContainers())(batches =>
         use(batches.flatMap(_.rowIterator.asScala))
       )
-    else using(builder(classOf[InternalRow]))(use)
+    else using(builderOf(classOf[InternalRow]))(use)
   }
 }
 
@@ -323,7 +323,7 @@ final private class IcebergWriter(
     val metadata: TableMetadata,
     val schema: Schema
 ) {
-  private val made = new ConcurrentLinkedQueue[String]
+  private val newFiles = new ConcurrentLinkedQueue[String]
 
   private def files(format: FileFormat) =
     OutputFileFactory.builderFor(table, 0, 0).format(format)
@@ -339,7 +339,7 @@ final private class IcebergWriter(
   ): EncryptedOutputFile = {
     val file =
       if (spec.isUnpartitioned) files.newOutputFile() else files.newOutputFile(spec, partition)
-    made.add(file.encryptingOutputFile.location)
+    newFiles.add(file.encryptingOutputFile.location)
     file
   }
 
@@ -435,7 +435,7 @@ final private class IcebergWriter(
         )
         writer.close()
         val vector = writer.result.deleteFiles.get(0)
-        made.add(vector.location)
+        newFiles.add(vector.location)
         written.put(deletion.file.path, vector): Unit
       }
     deletions.map { deletion =>
@@ -455,7 +455,7 @@ final private class IcebergWriter(
     }
 
   /** Removes the files of a commit that is not made. */
-  def removeAll(problem: Throwable): Unit = made.forEach { location =>
+  def removeAll(problem: Throwable): Unit = newFiles.forEach { location =>
     try table.io.deleteFile(location)
     catch { case NonFatal(another) => problem.addSuppressed(another) }
   }

@@ -389,7 +389,7 @@ sealed abstract class LakeFormat(
   def oldest: Option[String] = None
 
   /** The version of the JAR on the class path. */
-  protected def found: String = ""
+  protected def jarVersion: String = ""
 
   /**
    * Checks that the format runs on this Spark, and that its JAR is there and new enough.
@@ -399,7 +399,7 @@ sealed abstract class LakeFormat(
   def check(
       spark: String = SPARK_VERSION,
       isLoadable: String => Boolean = LakeFormat.isLoadable,
-      version: => String = found
+      version: => String = jarVersion
   ): Unit = {
     val minor = spark.split('.').take(2).mkString(".")
     if (!sparks.contains(minor)) throw new LakeException(
@@ -454,7 +454,7 @@ object LakeFormat {
 
     override def oldest: Option[String] = Some("1.11")
 
-    override protected def found: String = org.apache.iceberg.IcebergBuild.version()
+    override protected def jarVersion: String = org.apache.iceberg.IcebergBuild.version()
 
     def settings: String =
       "--conf spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog and the settings of " +
