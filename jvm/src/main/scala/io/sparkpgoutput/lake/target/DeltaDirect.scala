@@ -130,7 +130,7 @@ final private[target] class DeltaDirect(
     }
     begun.exists { case (layout, rewrite, partition) =>
       val added = Option.when(rewrite.rows > 0)(
-        layout.writing(layout.write(rewrite.foreach, partition))
+        layout.writing(layout.write(rewrite.foreach, partition, dataChange = false))
       )
       synchronized(commitRewrite(layout.writing(update()), layout, rewrite, added))
     }
@@ -172,12 +172,11 @@ final private[target] class DeltaDirect(
       val now = System.currentTimeMillis
       val old = rewrite.files.map(file => files.files(file.path))
       val file = layout.writing(added.map { add =>
-        val unchanged = DeltaLayout.unchanged(add)
-        if (positions.isEmpty) fresh(unchanged, files)
+        if (positions.isEmpty) fresh(add, files)
         else {
           val deleted = new RoaringBitmapArray
           positions.foreach(deleted.add)
-          val (marked, _) = unchanged
+          val (marked, _) = add
             .removeRows(
               writeVectors(layout, Seq(deleted)).head,
               updateStats = true,

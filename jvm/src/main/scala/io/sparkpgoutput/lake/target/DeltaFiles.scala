@@ -30,7 +30,6 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectReader}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -396,7 +395,7 @@ final private class DeltaLayout(
         nameOf(at) -> DeltaPartition.text(value, schema(at).dataType)
       }
       texts.toMap -> some
-    }.map { case (partition, some) => write(some.foreach(_), partition) }
+    }.map { case (partition, some) => write(some.foreach(_), partition, dataChange = true) }
 
   private val projected = ProjectingInternalRow(inFiles, stored)
 
@@ -412,8 +411,13 @@ final private class DeltaLayout(
    * Writes one file, whose rows are all in one partition.
    *
    * @param rows gives each row to a writer
+   * @param dataChange whether the commit of the file changes data
    */
-  def write(rows: (InternalRow => Unit) => Unit, partition: Map[String, String]): AddFile = {
+  def write(
+      rows: (InternalRow => Unit) => Unit,
+      partition: Map[String, String],
+      dataChange: Boolean
+  ): AddFile = {
     val name = s"part-00000-${UUID.randomUUID}.c000${factory.getFileExtension(context)}"
     val path = newFile(name)
     // One tracker serves many files, because Spark compiles code for each tracker.
@@ -436,7 +440,7 @@ final private class DeltaLayout(
       val all = tracker.getFinalStats(0).asInstanceOf[DeltaFileStatistics].stats
       all.collectFirst { case (other, found) if other.endsWith(name) => found }.get
     }
-    add(path, name, partition, stats.getOrElse(s"""{"numRecords":$count}"""))
+    add(path, name, partition, dataChange, stats.getOrElse(s"""{"numRecords":$count}"""))
   }
 
   /** Makes the action from JSON, because its constructor has more parameters in later versions of Delta. */
@@ -444,6 +448,7 @@ final private class DeltaLayout(
       path: Path,
       name: String,
       partition: Map[String, String],
+      dataChange: Boolean,
       stats: String
   ): AddFile = {
     val status = path.getFileSystem(conf).getFileStatus(path)
@@ -454,20 +459,13 @@ final private class DeltaLayout(
     partition.foreach { case (column, value) => values.put(column, value) }
     add.put("size", status.getLen)
     add.put("modificationTime", status.getModificationTime)
-    add.put("dataChange", true)
+    add.put("dataChange", dataChange)
     add.put("stats", stats)
     Action.fromJson(JsonUtils.mapper.writeValueAsString(node)).asInstanceOf[AddFile]
   }
 }
 
 private object DeltaLayout {
-
-  /** Returns the file for a commit that changes no data. */
-  def unchanged(add: AddFile): AddFile = {
-    val node = JsonUtils.mapper.readTree(add.json)
-    node.get("add").asInstanceOf[ObjectNode].put("dataChange", false)
-    Action.fromJson(JsonUtils.mapper.writeValueAsString(node)).asInstanceOf[AddFile]
-  }
 
   /** A tracker keeps the statistics of all of its files. */
   final private val FilesOfTracker = 1000
