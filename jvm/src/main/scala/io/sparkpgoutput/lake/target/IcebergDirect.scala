@@ -99,7 +99,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       left: Map[String, IcebergFile]
   )(isOwn: Snapshot => Boolean): Option[IcebergFiles] = Option(table.currentSnapshot)
     .filter(made => isOwn(made) && Option(made.parentId) == before.snapshot.map(Long.box))
-    .map(made => IcebergFiles(Some(made.snapshotId), left))
+    .map(made => before.copy(snapshot = Some(made.snapshotId), files = left))
 
   /**
    * Commits, and removes the files if somebody else's commit prevents that. After another error the files stay,
@@ -119,17 +119,12 @@ final private[target] class IcebergDirect(keys: TableKeys)
   private def count(table: BaseTable): Unit =
     count(filesIn(table), total(table.operations.current, "position-deletes"))
 
-  private def snapshotOf(metadata: TableMetadata) =
-    Option(metadata.currentSnapshot).map(_.snapshotId)
-
   /**
    * Returns the files of a version, and keeps them. Another thread can refresh the metadata of the table, so it is read
    * only once.
    */
   private def filesOf(table: BaseTable, metadata: TableMetadata): IcebergFiles = {
-    val snapshot = snapshotOf(metadata)
-    val files =
-      keptFiles.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
+    val files = keptFiles.filter(_.isOf(metadata)).getOrElse(IcebergFiles.of(table, metadata))
     keptFiles = Some(files)
     files
   }
@@ -158,11 +153,10 @@ final private[target] class IcebergDirect(keys: TableKeys)
         val columns = IcebergVersion.rewritten(metadata)
         // The choice looks at the deleted rows of all files, which would be read one after the other.
         IcebergFiles.read(files.files.values.flatMap(_.deletions))
-        val due = Compaction.choose(new IcebergVersion(table, columns, files, keys).files)
+        val due = Compaction.choose(files.files.values)
         Option.when(due.nonEmpty) {
           // Only the manifests say which ids the rows of a new file of v3 have got.
-          val read =
-            if (metadata.formatVersion < 3) files else IcebergFiles.of(table, files.snapshot)
+          val read = if (metadata.formatVersion < 3) files else IcebergFiles.of(table, metadata)
           val version = new IcebergVersion(table, columns, read, keys)
           val wanted = due.map(_.path).toSet
           val chosen = version.files.filter(file => wanted(file.path))
@@ -197,7 +191,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
   /** The manifests are read only if there can be something to do, unless [[commit]] has kept what they say. */
   private def mayBeDue(table: BaseTable, metadata: TableMetadata): Boolean = {
     count(table)
-    mayBeDue(filesIn(table), keptFiles.exists(_.snapshot == snapshotOf(metadata)))
+    mayBeDue(filesIn(table), keptFiles.exists(_.isOf(metadata)))
   }
 
   /**
@@ -212,10 +206,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
   ): Option[(RewriteFiles, IcebergFiles, Map[String, IcebergFile])] = {
     val metadata = table.operations.current
     val files = filesOf(table, metadata)
-    val version = new IcebergVersion(table, metadata.schema, files, keys)
-    val now = version.files.map(file => file.path -> file).toMap
     val isSame = IcebergVersion.rewritten(metadata).sameSchema(writer.schema)
-    val carried = Option.when(isSame)(rewrite.carried(now.get(_))).flatten
+    val carried = Option.when(isSame)(rewrite.carried(files.files.get(_))).flatten
     if (carried.isEmpty)
       writer.removeAll(new ValidationException("The files were changed by somebody else."))
     carried.map { positions =>
@@ -226,7 +218,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       old.foreach(file => replace.deleteFile(file.file))
       needless(old, kept.values).foreach(replace.deleteFile(_))
       added.foreach(replace.addFile(_))
-      val fresh = added.map(IcebergFile.of(_, table)).toSeq
+      val fresh = added.map(IcebergFile.of(_, metadata)).toSeq
       val bitmap = bitmapOf(positions)
       val changed =
         if (positions.isEmpty) fresh
@@ -315,7 +307,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
     delta.validateDataFilesExist(touched.map(_.file.path: CharSequence).asJava)
     val added = writer.data(change.added)
     added.foreach(delta.addRows)
-    val fresh = added.map(IcebergFile.of(_, writer.table))
+    val fresh = added.map(IcebergFile.of(_, writer.metadata))
     others ++ (changed ++ fresh).map(file => file.path -> file)
   }
 

@@ -38,7 +38,6 @@ import org.apache.iceberg.{
   PartitionSpec,
   Schema,
   StructLike,
-  Table,
   TableMetadata,
   TableProperties => Names
 }
@@ -50,27 +49,39 @@ import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, NotDirect, TableKe
  * The data files of a version.
  *
  * @param snapshot the id of the snapshot; None if the table has none
+ * @param schema the columns of the table
  * @param files the files by their paths
  */
-final private case class IcebergFiles(snapshot: Option[Long], files: Map[String, IcebergFile])
+final private case class IcebergFiles(
+    snapshot: Option[Long],
+    schema: Schema,
+    files: Map[String, IcebergFile]
+) {
+  def isOf(metadata: TableMetadata): Boolean =
+    snapshot == IcebergFiles.snapshotOf(metadata) && schema.sameSchema(metadata.schema)
+}
 
 private object IcebergFiles {
 
+  def snapshotOf(metadata: TableMetadata): Option[Long] =
+    Option(metadata.currentSnapshot).map(_.snapshotId)
+
   /** Reads the manifests. */
-  def of(table: BaseTable, snapshot: Option[Long]): IcebergFiles = {
+  def of(table: BaseTable, metadata: TableMetadata): IcebergFiles = {
+    val snapshot = snapshotOf(metadata)
     val loader = new KeptDeletes(table.io)
     val files = mutable.Map.empty[String, IcebergFile]
     snapshot.foreach { id =>
       Using.resource(table.newScan().useSnapshot(id).includeColumnStats().planFiles()) {
         _.forEach { task =>
           problem(task).foreach(reason => throw new NotDirect(reason))
-          val file = IcebergFile.of(task.file, table, loader.of(task))
+          val file = IcebergFile.of(task.file, metadata, loader.of(task))
           files(file.path) = file
           DirectCommits.tooMany(files.size.toLong).foreach(reason => throw new NotDirect(reason))
         }
       }
     }
-    IcebergFiles(snapshot, files.toMap)
+    IcebergFiles(snapshot, metadata.schema, files.toMap)
   }
 
   private def problem(task: FileScanTask): Option[String] = {
@@ -140,29 +151,35 @@ private object DeletedRows {
  */
 final private class IcebergFile private (
     val file: DataFile,
-    val partition: IcebergPartition,
+    override val partition: IcebergPartition,
+    schema: Schema,
     least: Map[Int, ByteBuffer],
     most: Map[Int, ByteBuffer],
     nulls: Set[Int],
     val deletions: List[DeletedRows],
     all: => RoaringBitmap
-) {
-  val path: String = file.location
-  val rows: Long = file.recordCount
+) extends DirectFile {
+  override val path: String = file.location
+  override val rows: Long = file.recordCount
+  override def bytes: Long = file.fileSizeInBytes
   lazy val deleted: RoaringBitmap = all
+  override def isDeleted(position: Long): Boolean = deleted.contains(position.toInt)
+  override def deletedRows: Long = deleted.getLongCardinality
+  override def deletedPositions: Array[Long] = deleted.toArray.map(_.toLong)
 
   def deletes: List[DeleteFile] = deletions.map(_.file)
 
   def withDeleted(deletions: List[DeletedRows], all: RoaringBitmap): IcebergFile =
-    new IcebergFile(file, partition, least, most, nulls, deletions, all)
+    new IcebergFile(file, partition, schema, least, most, nulls, deletions, all)
 
   /** Iceberg cuts long texts, and makes the upper bound greater than all texts that begin with it. */
-  def bounds(field: Types.NestedField): Option[(Any, Any)] = for {
-    least <- least.get(field.fieldId)
-    most <- most.get(field.fieldId)
-  } yield (value(field, least), value(field, most))
+  override def bounds(column: Int): Option[(Any, Any)] = {
+    val field = schema.columns.get(column)
+    for (least <- least.get(field.fieldId); most <- most.get(field.fieldId))
+      yield (value(field, least), value(field, most))
+  }
 
-  def hasOnlyNulls(field: Types.NestedField): Boolean = nulls(field.fieldId)
+  override def hasOnlyNulls(column: Int): Boolean = nulls(schema.columns.get(column).fieldId)
 
   /** If the type was narrower when the file was written, a number has fewer bytes. */
   private def value(field: Types.NestedField, bytes: ByteBuffer): Any =
@@ -176,16 +193,22 @@ final private class IcebergFile private (
 }
 
 private object IcebergFile {
-  def of(file: DataFile, table: Table, deletions: List[DeletedRows] = Nil): IcebergFile = {
+  def of(
+      file: DataFile,
+      metadata: TableMetadata,
+      deletions: List[DeletedRows] = Nil
+  ): IcebergFile = {
+    val schema = metadata.schema
     val bounded =
-      table.schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
+      schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
     def kept[T](values: java.util.Map[Integer, T]) =
       if (values == null) Map.empty[Int, T]
       else bounded.flatMap(id => Option(values.get(id)).map(id -> _)).toMap
     val bare = file.copyWithoutStats()
     new IcebergFile(
       bare,
-      IcebergPartition.of(bare, table.specs.get(file.specId)),
+      IcebergPartition.of(bare, metadata.spec(file.specId)),
+      schema,
       kept(file.lowerBounds),
       kept(file.upperBounds),
       kept(file.nullValueCounts).collect { case (id, nulls) if nulls == file.recordCount => id }
@@ -242,19 +265,7 @@ final private class IcebergVersion(
 
   override def column(at: Int): String = fields(at).fieldId.toString
 
-  override val files: Seq[DirectFile] = tableFiles.files.values.map(new VersionFile(_)).toSeq
-
-  final private class VersionFile(val file: IcebergFile) extends DirectFile {
-    override def path: String = file.path
-    override def partition: Any = file.partition
-    override def rows: Long = file.rows
-    override def bytes: Long = file.file.fileSizeInBytes
-    override def isDeleted(position: Long): Boolean = file.deleted.contains(position.toInt)
-    override def deletedRows: Long = file.deleted.getLongCardinality
-    override def deletedPositions: Array[Long] = file.deleted.toArray.map(_.toLong)
-    override def bounds(column: Int): Option[(Any, Any)] = file.bounds(fields(column))
-    override def hasOnlyNulls(column: Int): Boolean = file.hasOnlyNulls(fields(column))
-  }
+  override val files: Seq[DirectFile] = tableFiles.files.values.toSeq
 
   private val names = Option(table.properties.get(Names.DEFAULT_NAME_MAPPING))
     .map(NameMappingParser.fromJson)
