@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.target
 
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -102,12 +103,12 @@ class IcebergDirectSuite extends TableTests {
   /** Operations that another thread refreshes, after a step, before they say for the nth time what is current. */
   final private class Refreshed(operations: TableOperations, number: Int, step: () => Unit)
       extends CheckedOperations(operations) {
-    private var left = number
-    def isOver: Boolean = left <= 0
+    private val left = new AtomicInteger(number)
+    def isOver: Boolean = left.get <= 0
 
+    // Iceberg calls it in several threads.
     override def current(): TableMetadata = {
-      left -= 1
-      if (left == 0) {
+      if (left.decrementAndGet() == 0) {
         step()
         operations.refresh(): Unit
       }
