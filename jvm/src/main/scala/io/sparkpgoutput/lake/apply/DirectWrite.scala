@@ -245,7 +245,10 @@ final class DirectWrite(
     /** The value that a row had before UPDATEs that did not send it changed the key. */
     @tailrec private def before(row: InternalRow, ordinal: Int, at: Int): Any = {
       val from = position(row, bornAt)
-        .map(leftRows.getOrElse(_, throw new NotDirect("a row came from a key that is not in the cut")))
+        .map(leftRows.getOrElse(
+          _,
+          throw new NotDirect("a row came from a key that is not in the cut")
+        ))
       from match {
         case Some(from) if !isUnsent(from, ordinal) =>
           getters(ordinal)(from, ordinal)

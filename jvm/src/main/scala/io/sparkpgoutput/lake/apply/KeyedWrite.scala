@@ -191,7 +191,8 @@ final class KeyedWrite(batch: TableBatch) {
   /** @param which a further condition, or nothing */
   private def inserts(which: String): String = {
     val mayInsert =
-      if (batch.format.repairs) isWhole("s.") else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
+      if (batch.format.repairs) isWhole("s.")
+      else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
     adding(which, mayInsert)
   }
 

@@ -88,7 +88,8 @@ final private class DeltaFile(
         DeltaBounds.of(field.dataType, all.path(kind).path(name), side)
       val bounds =
         if (partition.contains(name)) DeltaPartition.bounds(partition(name), field.dataType)
-        else for (least <- bound("minValues", -1); most <- bound("maxValues", 1)) yield (least, most)
+        else
+          for (least <- bound("minValues", -1); most <- bound("maxValues", 1)) yield (least, most)
       (all.path("nullCount").path(name).asLong(-1) == rows, bounds)
     }
   ))

@@ -287,8 +287,9 @@ final private class IcebergVersion(
     }
     // Iceberg's batches have no nested columns.
     if (hasBatches && !hasLineage(read) && read.columns.asScala.forall(_.`type`.isPrimitiveType))
-      using(builderOf(classOf[ColumnarBatch]).recordsPerBatch(BatchRows).reuseContainers())(batches =>
-        use(batches.flatMap(_.rowIterator.asScala))
+      using(builderOf(classOf[ColumnarBatch]).recordsPerBatch(BatchRows).reuseContainers())(
+        batches =>
+          use(batches.flatMap(_.rowIterator.asScala))
       )
     else using(builderOf(classOf[InternalRow]))(use)
   }

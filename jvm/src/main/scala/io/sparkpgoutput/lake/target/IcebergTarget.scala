@@ -84,7 +84,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   protected def rewrite(table: String): Boolean = directOf(table).compact(() => opened(table))
 
-  override def keepKeys(table: String): Unit = directCommits(table).foreach(_.keepKeys(() => opened(table)))
+  override def keepKeys(table: String): Unit =
+    directCommits(table).foreach(_.keepKeys(() => opened(table)))
 
   /** The table's own properties, its tags and its branches win. */
   def expire(table: String, since: Instant, versions: Int): Option[String] = {

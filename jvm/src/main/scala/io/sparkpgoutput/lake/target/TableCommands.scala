@@ -150,7 +150,8 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** Returns what direct commits know of the files of a table. */
   protected def directCommits(table: String): Option[DirectCommits[_, _]]
 
-  final override def files(table: String): Option[TableFiles] = directCommits(table).flatMap(_.tableFiles)
+  final override def files(table: String): Option[TableFiles] =
+    directCommits(table).flatMap(_.tableFiles)
 
   /** Commits without a query. After a conflict, it is called again, and the lookup begins again. */
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit

@@ -167,7 +167,10 @@ final class DirectHistory(
     def write(into: Target, name: String, repairs: Boolean) = Try(
       new CutApply(into, repairs, memory = memory, mostOld = mostOld).commit(
         spark,
-        served.copy(target = name, schema = TargetTypes.of(target.format, name, served.schema, Nil)),
+        served.copy(
+          target = name,
+          schema = TargetTypes.of(target.format, name, served.schema, Nil)
+        ),
         table.formerNames,
         mark,
         lsn,
