@@ -17,7 +17,7 @@ import org.apache.spark.storage.StorageLevel
 
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.NotDirect
+import io.sparkpgoutput.lake.direct.{KeyLookup, NotDirect}
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
 import io.sparkpgoutput.lake.queue.{CutLimit, CutMessages}
 import io.sparkpgoutput.lake.route.{
@@ -51,6 +51,7 @@ import io.sparkpgoutput.types.ConversionOptions
  *   true takes a change that does not fit the target and counts it; false makes it the table's error
  * @param options how values are read
  * @param memory the bytes that all large cuts which the driver folds may take at the same time
+ * @param mixed the hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
  * @param mostOld
  *   the most bytes of values of the target that the driver has in memory for a direct write. A large cut of a table with
  *   versions may have more, for which it waits.
@@ -60,6 +61,7 @@ final class CutApply(
     repairs: Boolean,
     options: ConversionOptions = ConversionOptions(),
     memory: Long = CutApply.Memory,
+    mixed: Long => Long = KeyLookup.mixed,
     mostOld: Long = CutApply.MostOld
 ) {
   import CutApply._
@@ -189,7 +191,7 @@ final class CutApply(
         else
           try {
             look.notDirect.foreach(reason => throw new NotDirect(reason))
-            val direct = new DirectWrite(batch, rows, mostOld)
+            val direct = new DirectWrite(batch, rows, mixed, mostOld)
             write(session, TargetWrite.Direct(direct.plan))
             result(batch, direct.repaired, None)
           } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }

@@ -24,11 +24,13 @@ import io.sparkpgoutput.lake.route.MessagePosition
  * [[KeyedWrite]]. If the target has versions, a version that ends is deleted, and added again with its end.
  *
  * @param rows the rows of the fold
+ * @param mixed the hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
  * @param mostOld the most bytes of values of the target that are in memory
  */
 final class DirectWrite(
     batch: TableBatch,
     rows: IndexedSeq[InternalRow],
+    mixed: Long => Long,
     mostOld: Long
 ) {
   import batch.format.{hasVersions, key, schema, unsent}
@@ -90,7 +92,7 @@ final class DirectWrite(
         )
       )
     ).toIndexedSeq
-    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq)
+    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq, mixed)
     private val places = lookup.find(
       table,
       key.map(columns.indexOf(_)).toIndexedSeq,

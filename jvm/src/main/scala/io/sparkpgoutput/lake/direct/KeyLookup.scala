@@ -20,12 +20,14 @@ final case class RowPlace(file: DirectFile, position: Long)
  * @param columns the columns of the key
  * @param keys rows with the keys. No two of them have the same key.
  * @param places the places of the key's columns in these rows
+ * @param mixed the hash of the first number of a key. Keys with the same hash are compared, so any function is right.
  * @param most the most rows that are read
  */
 final class KeyLookup(
     columns: IndexedSeq[KeyColumn],
     keys: IndexedSeq[InternalRow],
     places: IndexedSeq[Int],
+    mixed: Long => Long = KeyLookup.mixed,
     most: Long = KeyLookup.MostRows
 ) {
   import KeyLookup._
@@ -56,7 +58,7 @@ final class KeyLookup(
 
   /** Returns the slot of a key, or the empty slot where it would be. */
   private def slotFor(first: Long, last: Long): Int = {
-    val hash = XXH64.hashLong(first, Seed)
+    val hash = mixed(first)
     var slot = (hash ^ (hash >>> 32)).toInt & (capacity - 1)
     while (slots(slot) != 0 && !isKey(slots(slot) - 1, first, last))
       slot = (slot + 1) & (capacity - 1)
@@ -248,6 +250,9 @@ object KeyLookup {
 
   /** Each process has another number, so that nobody can choose keys whose hashes are the same. */
   private[direct] val Seed = new java.security.SecureRandom().nextLong()
+
+  /** Similar numbers have hashes that are far from each other. */
+  def mixed(first: Long): Long = XXH64.hashLong(first, Seed)
 }
 
 /**

@@ -7,7 +7,7 @@ import org.apache.spark.sql.delta.DeltaLog
 import com.fasterxml.jackson.databind.ObjectMapper
 
 import io.sparkpgoutput.DeltaTests
-import io.sparkpgoutput.lake.direct.KeyCache
+import io.sparkpgoutput.lake.direct.{KeyCache, KeyLookup}
 import io.sparkpgoutput.lake.target.{OldTables, Target, Targets}
 
 /**
@@ -55,6 +55,7 @@ class DirectHistoriesSuite extends DeltaTests {
   /** Runs histories until many have failed. Then fails with the seeds of those. */
   private def live(
       count: Int,
+      mixed: Long => Long = KeyLookup.mixed,
       mostOld: Long = Long.MaxValue,
       comparesMerge: Boolean = false
   ): Unit = {
@@ -68,6 +69,7 @@ class DirectHistoriesSuite extends DeltaTests {
           seed,
           format.open,
           format.properties,
+          mixed,
           mostOld,
           comparesMerge,
           hasShape = seed / formats.length % 2 == 1,
@@ -96,6 +98,10 @@ class DirectHistoriesSuite extends DeltaTests {
   test("after each cut of a random history, a table has the rows of the server") {
     live(count)
     file.foreach(file => new ObjectMapper().writeValue(new java.io.File(file), contents))
+  }
+
+  test("a table has the rows of the server also if all keys have the same hash") {
+    live(if (count > 100) count else math.max(3, count / 3), _ => 0)
   }
 
   /** How many histories have many commits by a MERGE, which takes longer. */

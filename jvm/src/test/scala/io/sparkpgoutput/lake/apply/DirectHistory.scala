@@ -12,7 +12,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{PartitionField, TableMode, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyLookup}
 import io.sparkpgoutput.lake.target._
 
 /**
@@ -22,6 +22,7 @@ import io.sparkpgoutput.lake.target._
  *
  * @param seed decides everything that happens
  * @param open opens the target, as a new start does
+ * @param mixed the last step of a hash of a key
  * @param mostOld the most bytes of values of the target that a direct write has in memory
  * @param comparesMerge whether a second table gets the same cuts by MERGE
  * @param hasShape whether the table has partitions or a clustering, which others can change in Iceberg
@@ -32,6 +33,7 @@ final class DirectHistory(
     seed: Long,
     open: () => Target,
     properties: Map[String, String] = Map.empty,
+    mixed: Long => Long = KeyLookup.mixed,
     mostOld: Long = Long.MaxValue,
     comparesMerge: Boolean = false,
     hasShape: Boolean = false,
@@ -165,7 +167,7 @@ final class DirectHistory(
     }
     val served = table.target
     def write(into: Target, name: String, repairs: Boolean) = Try(
-      new CutApply(into, repairs, memory = memory, mostOld = mostOld).commit(
+      new CutApply(into, repairs, memory = memory, mixed = mixed, mostOld = mostOld).commit(
         spark,
         served.copy(
           target = name,

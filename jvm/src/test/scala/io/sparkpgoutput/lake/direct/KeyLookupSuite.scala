@@ -112,8 +112,9 @@ class KeyLookupSuite extends AnyFunSuite {
           val keys =
             (live ++ Seq.fill(10)(key())).distinctBy(_.map(shown)).map(InternalRow.fromSeq(_))
               .toIndexedSeq
+          val mixed: Long => Long = if (seed % 2 == 0) _ => 1L else KeyLookup.mixed
           def find() =
-            new KeyLookup(columns.map(kind => KeyColumn.of(kind._1).get), keys, at)
+            new KeyLookup(columns.map(kind => KeyColumn.of(kind._1).get), keys, at, mixed)
               .find(table, at)
           def check() = find().zip(keys).foreach { case (place, key) =>
             assert(
