@@ -45,23 +45,22 @@ final case class CutLimit(bytes: Long, changes: Long = Long.MaxValue) {
  *
  * @param blocks the blocks that it is in
  * @param first where it begins in the first block
+ * @param before the totals of the blocks before the last one, without those before `first`
  * @param last where it ends in the last block
- * @param changes how many changes it has
- * @param bytes how many bytes its entries have
- * @param transactions how many transactions it has
  */
 final class Cut private[queue] (
     queue: TableQueue,
     private[queue] val blocks: IndexedSeq[QueueBlock],
     private[queue] val first: Place,
-    private[queue] val last: Place,
-    val changes: Long,
-    val bytes: Long,
-    val transactions: Long
+    before: BlocksBefore,
+    private[queue] val last: Place
 ) extends CutMessages {
+  override def end: Long = last.end
+  override val changes: Long = before.changes + last.changes
+  override val bytes: Long = before.bytes + last.offset
 
-  /** The end LSN of its last commit. */
-  def end: Long = last.end
+  /** How many transactions it has. */
+  val transactions: Long = before.commits + last.commits
 
   /** The time of its last commit, in microseconds since 1970. */
   def lastCommit: Long = last.time
@@ -165,90 +164,57 @@ object Cut {
   }
 }
 
-/**
- * Finds where a cut can end. The counts of the blocks show in which block. The messages of this block are read
- * only if the cut does not end at the block's last commit.
- *
- * @param blocks the blocks of the queue up to the last that matters
- * @param front where in the first block the queue begins
- * @param known the end of a cut, if the counts gave one
- * @param searched the block that may have a later end
- * @param searchedTo the offset at which the whole transactions of that block end
- */
-final private[queue] class CutSearch(
-    queue: TableQueue,
-    blocks: IndexedSeq[QueueBlock],
-    front: Place,
-    known: Option[(BlocksBefore, Place)],
-    searched: Option[BlocksBefore],
-    searchedTo: Int,
-    upTo: Long,
-    limit: CutLimit
-) {
-
-  /** Returns the cut. It may read a file, so it is called without the lock of the queue. */
-  def result(): Option[Cut] = {
-    val found = searched.flatMap(before => search(before).map(before -> _)).orElse(known)
-    found.map { case (before, last) =>
-      new Cut(
-        queue,
-        blocks.take(before.index + 1),
-        front,
-        last,
-        before.changes + last.changes,
-        before.bytes + last.offset,
-        before.commits + last.commits
-      )
-    }
-  }
-
-  private def search(before: BlocksBefore): Option[Place] = {
-    val block = blocks(before.index)
-    val from = if (before.index == 0) front else Place.beginOfBlock(block.start)
-    Using.resource(queue.entries(block, from.offset, searchedTo)) {
-      Cut.search(_, from) { place =>
-        val isFirst = known.isEmpty && place.commits == from.commits + 1
-        !Lsn.isBelow(upTo, place.end) && (isFirst || before.withPlace(place)(limit.allows))
-      }
-    }
-  }
-}
-
 private[queue] object CutSearch {
 
-  /** Begins a search. The caller has the lock of the queue. */
+  /**
+   * Finds where a cut can end. The counts of the blocks show in which block. The messages of this block are read
+   * only if the cut does not end at the block's last commit.
+   *
+   * The caller has the lock of the queue. The result gives the cut. It may read a file, so it is called without the
+   * lock.
+   *
+   * @param front where in the first block the queue begins
+   */
   def of(
       queue: TableQueue,
       blocks: collection.IndexedSeq[QueueBlock],
       front: Place,
       upTo: Long,
       limit: CutLimit
-  ): CutSearch = {
+  ): () => Option[Cut] = {
     var before = BlocksBefore(0, -front.offset.toLong, -front.changes, -front.commits.toLong)
-    var known = Option.empty[(BlocksBefore, Place)]
-    var searched = Option.empty[BlocksBefore]
-    var searchedTo = 0
+    var counted = Option.empty[(BlocksBefore, Place)]
+    var searched = Option.empty[(BlocksBefore, Place)]
     var goesOn = true
     while (goesOn && before.index < blocks.size) {
       val block = blocks(before.index)
-      val commits = block.commits - (if (before.index == 0) front.commits else 0)
-      if (commits > 0) {
-        val isBelow = !Lsn.isBelow(upTo, block.last.end)
-        goesOn = isBelow && before.withPlace(block.last)(limit.allows)
-        if (goesOn || isBelow && commits == 1 && known.isEmpty)
-          known = Some(before -> block.last)
-        else if (commits > 1 && !Lsn.isBelow(upTo, block.firstEnd)) {
-          searched = Some(before)
-          searchedTo = block.last.offset
-        }
-      } else {
-        val after = before.and(block)
-        goesOn = known.isEmpty || limit.allows(after.bytes, after.changes)
-      }
-      if (goesOn) before = before.and(block)
+      val after = before.and(block)
+      if (block.commits > (if (before.index == 0) front.commits else 0)) {
+        val toLast = Some(before -> block.last)
+        goesOn = !Lsn.isBelow(upTo, block.last.end) && before.allow(limit, block.last)
+        if (goesOn) counted = toLast
+        else if (!Lsn.isBelow(upTo, block.firstEnd)) searched = toLast
+      } else goesOn = counted.isEmpty || limit.allows(after.bytes, after.changes)
+      if (goesOn) before = after
     }
     val needed = blocks.iterator.take(before.index + 1).toIndexedSeq
-    new CutSearch(queue, needed, front, known, searched, searchedTo, upTo, limit)
+    val (byCounts, inBlock) = (counted, searched)
+
+    def search(before: BlocksBefore, to: Int): Option[Place] = {
+      val block = needed(before.index)
+      val from = if (before.index == 0) front else Place.beginOfBlock(block.start)
+      Using.resource(queue.entries(block, from.offset, to)) {
+        Cut.search(_, from) { place =>
+          val isFirst = byCounts.isEmpty && place.commits == from.commits + 1
+          !Lsn.isBelow(upTo, place.end) && (isFirst || before.allow(limit, place))
+        }
+      }
+    }
+    () =>
+      inBlock.flatMap { case (before, last) => search(before, last.offset).map(before -> _) }
+        .orElse(byCounts).map { case (before, last) =>
+          new Cut(queue, needed.take(before.index + 1), front, before, last)
+        }
   }
 }
 
@@ -262,9 +228,9 @@ final private[queue] case class BlocksBefore(
   def and(block: QueueBlock): BlocksBefore =
     BlocksBefore(index + 1, bytes + block.used, changes + block.changes, commits + block.commits)
 
-  /** Gives the bytes and the changes up to a place of the next block. */
-  def withPlace[A](place: Place)(take: (Long, Long) => A): A =
-    take(bytes + place.offset, changes + place.changes)
+  /** Whether a limit allows all up to a place of the next block. */
+  def allow(limit: CutLimit, last: Place): Boolean =
+    limit.allows(bytes + last.offset, changes + last.changes)
 }
 
 /**

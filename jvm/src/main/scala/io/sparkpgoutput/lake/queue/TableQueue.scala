@@ -226,10 +226,8 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
    * @throws java.io.IOException if a file cannot be read at the moment
    */
   def cut(upTo: Long, limit: CutLimit): Option[Cut] = {
-    val search = synchronized {
-      if (committed == 0) None else Some(CutSearch.of(this, blocks, front, upTo, limit))
-    }
-    search.flatMap(search => unlessDropped(search.result()))
+    val search = synchronized(CutSearch.of(this, blocks, front, upTo, limit))
+    unlessDropped(search())
   }
 
   /**
