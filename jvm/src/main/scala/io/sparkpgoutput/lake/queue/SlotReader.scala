@@ -217,10 +217,8 @@ final class SlotReader(
   }
 
   private def explained(error: Throwable): Throwable = ConnectionError.whileReading(error) match {
-    case sql: SQLException =>
-      try ConnectionError.explaining(address)(throw sql)
-      catch { case known: Throwable => known }
-    case other => other
+    case sql: SQLException => ConnectionError.of(sql, address)
+    case other             => other
   }
 
   /** Forgets the changes of a transaction whose end was not read. */
