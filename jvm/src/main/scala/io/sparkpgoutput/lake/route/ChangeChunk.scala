@@ -85,7 +85,7 @@ object ChangeChunk {
   /** Reads the changes of arrays, each of which the next one overwrites. */
   def unpack(chunks: Iterator[Array[Byte]]): Iterator[ChangeView] = chunks.flatMap { chunk =>
     val view = new ChangeView
-    placesIn(chunk).iterator.map(at => view.start(chunk, at + Head, sizeAt(chunk, at)))
+    placesIn(chunk).iterator.map(view.start(chunk, _))
   }
 
   /**
@@ -101,11 +101,8 @@ object ChangeChunk {
       placesIn(chunks(chunk)).foreach(at => found += chunk.toLong << Integer.SIZE | at)
     }
     val places = found.result()
-    def change(place: Int, view: ChangeView) = {
-      val chunk = chunks((places(place) >>> Integer.SIZE).toInt)
-      val at = places(place).toInt
-      view.start(chunk, at + Head, sizeAt(chunk, at))
-    }
+    def change(place: Int, view: ChangeView) =
+      view.start(chunks((places(place) >>> Integer.SIZE).toInt), places(place).toInt)
     // To sort numbers takes a tenth of the time. Each one has the first bits of a hash, and then the place of a change.
     val first = -1L << (Integer.SIZE - Integer.numberOfLeadingZeros(places.length))
     val view = new ChangeView
@@ -134,13 +131,7 @@ object ChangeChunk {
   }
 
   /** Reads the rows of arrays, each of which the next one overwrites. */
-  def rows(chunks: Iterator[Array[Byte]]): Iterator[InternalRow] = chunks.flatMap { chunk =>
-    val row = new UnsafeRow(ChangeFields.schema.length)
-    placesIn(chunk).iterator.map { at =>
-      row.pointTo(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + at + Head, sizeAt(chunk, at))
-      row
-    }
-  }
+  def rows(chunks: Iterator[Array[Byte]]): Iterator[InternalRow] = unpack(chunks).map(_.row)
 
   /** The places of the rows of an array, each with its size before it. */
   private def placesIn(chunk: Array[Byte]): Array[Int] = {
@@ -153,7 +144,7 @@ object ChangeChunk {
     found.result()
   }
 
-  private def sizeAt(chunk: Array[Byte], at: Int): Int =
+  private[route] def sizeAt(chunk: Array[Byte], at: Int): Int =
     Platform.getLong(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + at).toInt
 }
 
@@ -214,7 +205,7 @@ final private class ChunkBuffer(most: Int) {
 
 /** A row of [[ChangeFields]] in an array of bytes, whose key and message are not copied. */
 final class ChangeView {
-  private val row = new UnsafeRow(ChangeFields.schema.length)
+  private[route] val row = new UnsafeRow(ChangeFields.schema.length)
 
   /** The bytes that have the row, its key from `keyFrom` up to `keyTo`, and its message. */
   var bytes: Array[Byte] = _
@@ -223,9 +214,11 @@ final class ChangeView {
   var messageFrom = 0
   var messageTo = 0
 
-  def start(chunk: Array[Byte], from: Int, size: Int): this.type = {
+  /** Starts with the row at a place of an array of [[ChangeChunk]]. */
+  def start(chunk: Array[Byte], place: Int): this.type = {
     bytes = chunk
-    row.pointTo(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + from, size)
+    val from = place + ChangeChunk.Head
+    row.pointTo(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + from, ChangeChunk.sizeAt(chunk, place))
     // A field of variable length is its offset in the row and its size, in 32 bits each (UnsafeRow).
     val key = row.getLong(ChangeFields.KEY)
     keyFrom = from + (key >>> 32).toInt
