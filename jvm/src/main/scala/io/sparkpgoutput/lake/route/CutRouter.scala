@@ -10,15 +10,15 @@ import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, NumericType
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
 import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
 
 /**
- * Makes rows of [[ChangeFields]] from the messages of one table, in order. It keeps only the definitions
- * of the table, so a cut can be larger than the memory.
+ * Makes rows of [[ChangeFields]] from the messages of one table, in order, as
+ * [[io.sparkpgoutput.lake.queue.CutMessages]] gives them. It keeps only the definitions of the table, so a cut can be
+ * larger than the memory.
  *
  * @param put takes a row, which is valid until it returns
  */
@@ -34,7 +34,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   private var lsn = 0L
   private var time = 0L
 
-  /** The messages that [[TransactionStart]] has; null before the first transaction. */
+  /** The messages that [[TransactionStart]] has. */
   private var transaction: Array[Byte] = _
 
   /**
@@ -49,14 +49,9 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
       case Tag.Begin                            => begin(message)
       case Tag.Relation                         => define(message)
       case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
-      case Tag.Truncate => truncate(ordinal, message)
-      case Tag.Origin   => transaction = started ++ message
-      case Tag.Commit | Tag.Message | Tag.StreamAbort => ()
-      case _ => throw new PgOutputException(
-          "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
-          "position" -> position,
-          "message" -> "a message of a streamed transaction"
-        )
+      case Tag.Truncate => truncate(ordinal)
+      case Tag.Origin   => transaction ++= message
+      case Tag.Commit   => ()
     }
   }
 
@@ -70,29 +65,22 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   }
 
   private def define(message: Array[Byte]): Unit = {
-    val sent = SchemaMessage.outsideStream(message, position)
-    if (sent.oid == table.oid) {
-      val relation = relations.relation(sent)
-      val used = relation.columns.map(_.typeId).distinct.flatMap(types.get(_))
-      router.define(relation, message, used)
-    }
+    val relation = relations.relation(SchemaMessage.outsideStream(message, position))
+    val used = relation.columns.map(_.typeId).distinct.flatMap(types.get(_))
+    router.define(relation, message, used)
   }
 
   private def change(ordinal: Long, message: Array[Byte]): Unit = {
     decoder.read(position, message, OUTSIDE)
-    if (isNew(decoder.relationId)) {
+    if (isNew) {
       router.change(message, position, lsn, time)
       write(ordinal)
     }
   }
 
-  /** The other tables of a TRUNCATE have it in their own queues. */
-  private def truncate(ordinal: Long, message: Array[Byte]): Unit = {
-    decoder.read(position, message, OUTSIDE)
-    if (decoder.relationIds.contains(table.oid) && isNew(table.oid)) {
-      router.truncate(MessagePosition(lsn, ordinal), time)
-      write(ordinal)
-    }
+  private def truncate(ordinal: Long): Unit = if (isNew) {
+    router.truncate(MessagePosition(lsn, ordinal), time)
+    write(ordinal)
   }
 
   private def write(ordinal: Long): Unit = while (router.hasNext) {
@@ -103,24 +91,8 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
     put(row)
   }
 
-  /** Returns whether a change of the table is not in the target yet. */
-  private def isNew(oid: Long): Boolean = {
-    if (oid != table.oid || !router.isDefined) throw new PgOutputException(
-      "PGOUTPUT_UNKNOWN_RELATION",
-      "position" -> position,
-      "oid" -> oid
-    )
-    started: Unit
-    !Lsn.isBelow(lsn, table.mark)
-  }
-
-  private def started: Array[Byte] =
-    if (transaction != null) transaction
-    else throw new PgOutputException(
-      "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
-      "position" -> position,
-      "message" -> "a change before the beginning of its transaction"
-    )
+  /** Whether the changes of the transaction are not in the target yet. */
+  private def isNew = !Lsn.isBelow(lsn, table.mark)
 }
 
 /**
@@ -134,10 +106,10 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
  * @param numbers the columns of the target in which two texts can be the same number
  * @param names the column of the target for each name at the server that is not the target's
  * @param isHistory
- *   true gives all changes as messages, in order, with the beginnings of their transactions. Then
- *   only the oid and the mark count.
- * @param hasTimes
- *   true gives the changes with the beginnings of their transactions, for the time of a deletion or of a version
+ *   true gives all changes as messages, in order. Then only the oid and the mark count.
+ * @param hasTransactions
+ *   true gives the changes with the beginnings of their transactions, for a history, or for the time of a deletion or
+ *   of a version
  */
 final case class RoutedTable(
     oid: Long,
@@ -146,39 +118,25 @@ final case class RoutedTable(
     key: Set[String],
     numbers: Set[String],
     names: Map[String, String],
-    isHistory: Boolean = false,
-    hasTimes: Boolean = false
+    isHistory: Boolean,
+    hasTransactions: Boolean
 ) {
-
-  /** Whether a change comes with the beginning of its transaction. */
-  def hasTransactions: Boolean = isHistory || hasTimes
 
   /** The column of the target for a column at the server. */
   def nameOf(column: String): String = names.getOrElse(column, column)
 }
 
 object RoutedTable {
-  def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable =
-    if (table.isHistory)
-      RoutedTable(
-        table.source.oid,
-        mark,
-        Set.empty,
-        Set.empty,
-        Set.empty,
-        Map.empty,
-        isHistory = true
-      )
-    else
-      RoutedTable(
-        table.source.oid,
-        mark,
-        table.schema.fieldNames.toSet,
-        table.source.key.toSet,
-        table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet,
-        names,
-        hasTimes = table.marks || table.hasVersions
-      )
+  def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable = RoutedTable(
+    table.source.oid,
+    mark,
+    table.schema.fieldNames.toSet,
+    table.targetKey.toSet,
+    table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet,
+    names,
+    table.isHistory,
+    hasTransactions = table.mode != TableMode.Mirror
+  )
 
   /** Returns whether the text of a value has numbers and nothing that can look like one. */
   private def isOfNumbers(dataType: DataType): Boolean = dataType match {

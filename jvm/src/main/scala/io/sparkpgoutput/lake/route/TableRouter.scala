@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.Platform
 
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RowImage}
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.catalog.{QuotedName, ReplicaIdentity}
+import io.sparkpgoutput.lake.catalog.{QuotedName, ReplicaIdentity, TableError}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{TruncateMessage, TupleCells}
 import io.sparkpgoutput.rows.RowSchema
@@ -50,7 +50,6 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
   private var second = 0
   private var isWhole = false
 
-  def isDefined: Boolean = current != null
   def hasNext: Boolean = first != 0
 
   def define(relation: Relation, message: Array[Byte], types: IndexedSeq[Array[Byte]]): Unit =
@@ -151,11 +150,7 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
           isWhole = false
           current.unsent(column) = true
         }
-        if (current.inKey(column)) throw new PgOutputException(
-          "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
-          "table" -> current.relation.name,
-          "sql" -> QuotedName(current.relation.name)
-        )
+        if (current.inKey(column)) throw TableError.keyNotSent(current.relation.name)
       } else if (current.inKey(column)) {
         val cells = image.cells
         if (kind == 'n') {
@@ -204,15 +199,13 @@ final private class TableRouter(table: RoutedTable, decoder: ChangeMessageDecode
 
   /** The number by which changes are partitioned. All changes of a row have the same number. */
   private def hash(key: KeyBytes): Long =
-    if (table.isHistory) { written += 1; written / InOrder }
-    else if (current.hasKey) key.hash
+    if (current.hasKey && !table.isHistory) key.hash
     else {
+      counter += 1
       // Without a replica identity, there are only inserts, which can be on any executor.
-      spread += Spread
-      spread
+      if (table.isHistory) counter / InOrder else counter * Spread
     }
-  private var spread = 0L
-  private var written = 0L
+  private var counter = 0L
 
   def summary: Option[CutSummary] =
     Option.when(inserts + updates + deletes > 0 || truncations.nonEmpty)(
