@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
-import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.catalog.{TableError, TableMode}
 import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, RowEffect, Truncation}
 
 /**
@@ -105,35 +105,36 @@ object ChangeFold {
   }
 }
 
-/** Folds the changes of one key after the other. A row is valid until the next call. Not thread-safe. */
-trait KeyFold {
+/** Folds the changes of one key after the other. Not thread-safe. */
+abstract class KeyFold {
 
-  /** Takes the next change of the key. Returns a row, or null. */
-  def take(change: ChangeView): UnsafeRow
+  /** The rows that nobody has taken yet. The last one is valid until the fold takes the next change. */
+  val rows: mutable.Queue[UnsafeRow] = mutable.Queue.empty
 
-  /** Returns another row of the changes that were taken, or null. */
-  def more(): UnsafeRow = null
+  /** Takes the next change of the key. */
+  def take(change: ChangeView): Unit
 
   /** All rows of the table are deleted after the last change of the key that was taken, or before the first one. */
   def truncate(truncation: Truncation): Unit
 
-  /** Ends the key. Returns its next row. It is called until it returns null. */
-  def finish(): UnsafeRow
+  /** Ends the key. */
+  def finish(): Unit
 }
 
 /**
  * The rows of a fold over changes.
  *
- * @param changes the changes of a table. The changes of each key are together and in order
+ * @param all the changes of a table. The changes of each key are together and in order
  * @param truncations each TRUNCATE that the fold has to know
  */
 final class ChangeFold(
-    changes: Iterator[ChangeView],
+    all: Iterator[ChangeView],
     fold: KeyFold,
     truncations: IndexedSeq[Truncation]
 ) extends Iterator[InternalRow] {
+  private val changes = all.buffered
 
-  /** The key whose changes are being taken, in these bytes. */
+  /** The key whose changes are being taken, in these bytes; null before the first change of a key. */
   private var bytes: Array[Byte] = _
   private var from = 0
   private var to = 0
@@ -142,45 +143,31 @@ final class ChangeFold(
   /** How often the table was truncated before the last change of the key. */
   private var truncated = 0
 
-  private var waiting: ChangeView = _
-  private var found: UnsafeRow = _
-
   override def hasNext: Boolean = {
-    while (found == null && (waiting != null || bytes != null || changes.hasNext)) {
-      found = fold.more()
-      if (found == null) follow()
-    }
-    found != null
+    while (fold.rows.isEmpty && (bytes != null || changes.hasNext)) follow()
+    fold.rows.nonEmpty
   }
 
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException
-    val row = found
-    found = null
-    row
-  }
+  override def next(): InternalRow =
+    if (hasNext) fold.rows.dequeue() else throw new NoSuchElementException
 
-  private def follow(): Unit = {
-    if (waiting == null && changes.hasNext) waiting = changes.next()
-    if (bytes != null && (waiting == null || !isSameKey)) {
+  private def follow(): Unit =
+    if (bytes != null && (!changes.hasNext || !isSameKey(changes.head))) {
       truncateUntil(_ => true)
-      found = fold.finish()
-      if (found == null) {
-        bytes = null
-        truncated = 0
-      }
+      fold.finish()
+      bytes = null
+      truncated = 0
     } else {
+      val change = changes.next()
       if (bytes == null) {
-        bytes = waiting.bytes
-        from = waiting.keyFrom
-        to = waiting.keyTo
-        hash = waiting.hash
+        bytes = change.bytes
+        from = change.keyFrom
+        to = change.keyTo
+        hash = change.hash
       }
-      truncateUntil(waiting.isAfter)
-      found = fold.take(waiting)
-      waiting = null
+      truncateUntil(change.isAfter)
+      fold.take(change)
     }
-  }
 
   private def truncateUntil(isDue: MessagePosition => Boolean): Unit =
     while (truncated < truncations.length && isDue(truncations(truncated).at)) {
@@ -188,7 +175,8 @@ final class ChangeFold(
       truncated += 1
     }
 
-  private def isSameKey = waiting.hash == hash && waiting.hasKey(bytes, from, to)
+  private def isSameKey(change: ChangeView) =
+    change.hash == hash && change.hasKey(bytes, from, to)
 }
 
 /**
@@ -211,7 +199,6 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 
   /** The row of the target, if it was deleted and [[FoldFormat.splitsReplaced]] holds. */
   private var gone: Image = _
-  private var isReplaced = false
 
   /** Whether there was a TRUNCATE, and whether it came before the first change. */
   private var (isEmptied, beginsEmptied) = (false, false)
@@ -223,7 +210,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   /** The last row that was deleted and is to be marked, if no row with the key comes after it. */
   private var marked: MarkedRow = _
 
-  override def take(change: ChangeView): UnsafeRow = {
+  override def take(change: ChangeView): Unit = {
     val begins = change.begins
     if (isFirst) {
       isFirst = false
@@ -240,7 +227,6 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
         exists = true
         last = Image.sent(change)
         if (begins) images.begin(change, last) else images.add(last)
-        null
     }
   }
 
@@ -265,62 +251,51 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     images.clear()
   }
 
-  private def end(change: ChangeView): UnsafeRow = {
+  private def end(change: ChangeView): Unit = {
     last = Image.old(change)
     vanish(last, change.time)
     if (format.splitsReplaced && wasThere && gone == null) gone = last
-    null
   }
 
   /**
    * The row moves to another key. If the UPDATE did not send all values, the row is given as it was, so that
    * they can be found under the new key.
    */
-  private def leave(change: ChangeView): UnsafeRow = {
-    val shown =
-      if (change.isWhole) null
-      else {
-        writer.start()
-        images.write(writer)
-        writer.add(Image.old(change))
-        write(RowOp.Left, images.areWhole, images.born, change.position)
-      }
+  private def leave(change: ChangeView): Unit = {
+    if (!change.isWhole) {
+      writer.start()
+      images.write(writer)
+      writer.add(Image.old(change))
+      rows += write(RowOp.Left, images.areWhole, images.born, change.position)
+    }
     end(change)
-    shown
   }
 
-  override def finish(): UnsafeRow =
-    if (exists && gone != null && !isReplaced) {
-      isReplaced = true
-      deleted(gone)
-    } else {
-      val row =
-        if (exists) {
-          writer.start()
-          images.write(writer)
-          write(op, images.areWhole, images.born, null)
-        } else if (marked != null) {
-          val isWhole = marked.add(writer)
-          write(op, isWhole, marked.born, null)
-        } else if (wasThere) deleted(last)
-        else null
-      isFirst = true
-      wasThere = false
-      exists = false
-      gone = null
-      isReplaced = false
-      isEmptied = false
-      beginsEmptied = false
-      commit = 0
-      marked = null
-      images.clear()
-      row
-    }
-
-  private def op: String =
-    if (isReplaced || beginsEmptied) RowOp.Replace
-    else if (wasThere) RowOp.Update
-    else RowOp.Insert
+  override def finish(): Unit = {
+    val isReplaced = exists && gone != null
+    if (isReplaced) rows += deleted(gone).copy()
+    def op =
+      if (isReplaced || beginsEmptied) RowOp.Replace
+      else if (wasThere) RowOp.Update
+      else RowOp.Insert
+    if (exists) {
+      writer.start()
+      images.write(writer)
+      rows += write(op, images.areWhole, images.born, null)
+    } else if (marked != null) {
+      val isWhole = marked.add(writer)
+      rows += write(op, isWhole, marked.born, null)
+    } else if (wasThere) rows += deleted(last)
+    isFirst = true
+    wasThere = false
+    exists = false
+    gone = null
+    isEmptied = false
+    beginsEmptied = false
+    commit = 0
+    marked = null
+    images.clear()
+  }
 
   private def deleted(row: Image): UnsafeRow = {
     writer.start()
@@ -390,11 +365,10 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   }
 
   /** The rows with this key that came in this cut and are still there. */
-  private val rows = mutable.ArrayBuffer.empty[NewRow]
+  private val newRows = mutable.ArrayBuffer.empty[NewRow]
 
   /** The row of the target, after it was deleted or has moved. */
   private var gone: Image = _
-  private var isReplaced = false
 
   /** Whether a TRUNCATE has deleted the row of the target. */
   private var isEmptied = false
@@ -408,13 +382,13 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   /** The last row that was deleted and is to be marked, if no row with the key comes after it. */
   private var marked: MarkedRow = _
 
-  override def take(change: ChangeView): UnsafeRow = {
+  override def take(change: ChangeView): Unit = {
     val isUpdate = change.kind == RowEffect.Update
     val before =
       if (change.begins) null
-      else if (!change.hasOld) throw format.keyNotSent
+      else if (!change.hasOld) throw TableError.keyNotSent(format.name)
       else goes(Image.old(change))
-    if (before == null || isUpdate) rows += new NewRow(
+    if (before == null || isUpdate) newRows += new NewRow(
       Image.sent(change),
       isUpdate && before.isUpdated,
       change.lsn,
@@ -422,7 +396,6 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     )
     else if (format.marks && before.existedBefore(change.lsn))
       mark(Image.old(change), change.lsn, change.time)
-    null
   }
 
   private def mark(image: Image, lsn: Long, time: Long): Unit =
@@ -430,17 +403,17 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
 
   override def truncate(truncation: Truncation): Unit = {
     val lsn = truncation.at.lsn
-    val known = rows.filter(_.existedBefore(lsn))
-    if (!isEmptied) wasMissing = gone == null && (marked != null || known.nonEmpty)
+    val existing = newRows.filter(_.existedBefore(lsn))
+    if (!isEmptied) wasMissing = gone == null && (marked != null || existing.nonEmpty)
     isEmptied = true
-    known.foreach(row => mark(row.image, lsn, truncation.time))
-    rows.clear()
+    existing.foreach(row => mark(row.image, lsn, truncation.time))
+    newRows.clear()
   }
 
   /** Removes a row, and returns it. */
   private def goes(old: Image): NewRow = {
-    val found = reader.indexOf(rows.toSeq.map(_.image), old)
-    if (found >= 0) rows.remove(found)
+    val index = reader.indexOf(newRows.toSeq.map(_.image), old)
+    if (index >= 0) newRows.remove(index)
     else {
       if ((gone != null || isEmptied) && !format.repairs) throw format.contradiction
       if (!isEmptied) gone = old
@@ -448,33 +421,24 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     }
   }
 
-  override def finish(): UnsafeRow = {
-    if (rows.length > 1 && !format.repairs) throw format.contradiction
-    if (
-      format.splitsReplaced && gone != null && rows.lastOption.exists(!_.isUpdated) && !isReplaced
-    ) {
-      isReplaced = true
-      write(gone, RowOp.Delete)
-    } else {
-      val row =
-        if (rows.nonEmpty) write(rows.last.image, op)
-        else if (marked != null) write(op, marked.add(writer))
-        else if (gone != null) write(gone, RowOp.Delete)
-        else null
-      rows.clear()
-      gone = null
-      isReplaced = false
-      isEmptied = false
-      wasMissing = false
-      marked = null
-      row
-    }
+  override def finish(): Unit = {
+    if (newRows.length > 1 && !format.repairs) throw format.contradiction
+    val isReplaced =
+      format.splitsReplaced && gone != null && newRows.lastOption.exists(!_.isUpdated)
+    if (isReplaced) rows += write(gone, RowOp.Delete).copy()
+    def op =
+      if (isReplaced || isEmptied && gone == null && !wasMissing) RowOp.Replace
+      else if (gone == null) RowOp.Insert
+      else RowOp.Update
+    if (newRows.nonEmpty) rows += write(newRows.last.image, op)
+    else if (marked != null) rows += write(op, marked.add(writer))
+    else if (gone != null) rows += write(gone, RowOp.Delete)
+    newRows.clear()
+    gone = null
+    isEmptied = false
+    wasMissing = false
+    marked = null
   }
-
-  private def op: String =
-    if (isReplaced || isEmptied && gone == null && !wasMissing) RowOp.Replace
-    else if (gone == null) RowOp.Insert
-    else RowOp.Update
 
   private def write(image: Image, op: String): UnsafeRow = {
     writer.start()
@@ -497,30 +461,26 @@ final class RowCountFold(format: FoldFormat, writer: FoldedRowWriter) extends Ke
   private var count = 0L
   private var last: Image = _
 
-  override def take(change: ChangeView): UnsafeRow = {
+  override def take(change: ChangeView): Unit = {
     // An update that has the old row comes as two changes.
-    if (change.kind == RowEffect.Update) throw format.keyNotSent
+    if (change.kind == RowEffect.Update) throw TableError.keyNotSent(format.name)
     count += (if (change.begins) 1 else -1)
     last = if (change.begins) Image.sent(change) else Image.old(change)
-    null
   }
 
   /** Rows without a key are not marked. */
   override def truncate(truncation: Truncation): Unit = ()
 
-  override def finish(): UnsafeRow = {
-    val image = last
-    val found = count
+  override def finish(): Unit = {
+    if (count != 0) {
+      writer.start()
+      writer.add(last)
+      writer.fill(areUnsent = false)
+      writer.number(FoldedColumns.Count, count)
+      rows += writer.row
+    }
     last = null
     count = 0
-    if (found == 0) null
-    else {
-      writer.start()
-      writer.add(image)
-      writer.fill(areUnsent = false)
-      writer.number(FoldedColumns.Count, found)
-      writer.row
-    }
   }
 }
 
@@ -535,7 +495,7 @@ final class InsertFold(format: FoldFormat, writer: FoldedRowWriter, changes: Ite
 
   override def next(): InternalRow = {
     val change = changes.next()
-    if (change.kind != RowEffect.Insert) throw format.keyNotSent
+    if (change.kind != RowEffect.Insert) throw TableError.keyNotSent(format.name)
     writer.start()
     writer.add(Image.sent(change))
     writer.fill(areUnsent = false)

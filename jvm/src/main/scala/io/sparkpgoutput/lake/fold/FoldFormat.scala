@@ -8,13 +8,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
-import io.sparkpgoutput.lake.catalog.{
-  MirroredTable,
-  QuotedName,
-  ReplicaIdentity,
-  TableError,
-  TableMode
-}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
 import io.sparkpgoutput.lake.route.{CutDefinition, CutSummary, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
@@ -77,13 +71,6 @@ final case class FoldFormat(
   /** How the values of a column are read. */
   def optionsOf(ordinal: Int): ConversionOptions =
     if (key.contains(ordinal)) options.ofKey else options
-
-  def keyNotSent: PgOutputException =
-    new PgOutputException(
-      "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
-      "table" -> name,
-      "sql" -> QuotedName(name)
-    )
 
   def contradiction: LakeException = new LakeException(
     "PGOUTPUT_TARGET_DIFFERS",

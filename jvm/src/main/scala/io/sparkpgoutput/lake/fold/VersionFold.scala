@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
+import io.sparkpgoutput.lake.catalog.TableError
 import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Truncation}
 
 /**
@@ -34,7 +35,6 @@ import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Trun
  * ([[RowOp.Left]]).
  */
 abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
-  private val out = mutable.Queue.empty[UnsafeRow]
 
   /** The version that a commit of the cut began and no later commit ended; null if there is none. */
   private var open: UnsafeRow = _
@@ -59,7 +59,6 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   private var root: Image = _
   private var rootAt: MessagePosition = _
   private var isRootGiven = false
-  private var isFinished = false
 
   /**
    * Takes a change of the commit.
@@ -83,13 +82,12 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   /** Forgets the key. */
   protected def clear(): Unit
 
-  final override def take(change: ChangeView): UnsafeRow = {
+  final override def take(change: ChangeView): Unit = {
     follow(change.lsn, change.time)
     val begins = change.begins
     val isUpdate = change.kind == RowEffect.Update
     last = if (begins || isUpdate) Image.sent(change) else Image.old(change)
     this.change(change, last)
-    more()
   }
 
   final override def truncate(truncation: Truncation): Unit = {
@@ -111,7 +109,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       open.setLong(at.toLsn, commit)
       open.setLong(at.toTime, time)
       open.setBoolean(at.isCurrent, false)
-      out += open
+      rows += open
       open = null
     } else if (!isChecked) {
       val expected =
@@ -121,7 +119,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
         writer.start()
         writer.addKey(last)
         writer.end(commit, time)
-        out += write(expected, isWhole = false, born = null, left = null)
+        rows += write(expected, isWhole = false, born = null, left = null)
       }
     }
     if (exists) {
@@ -131,28 +129,18 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     }
   }
 
-  final override def more(): UnsafeRow = if (out.isEmpty) null else out.dequeue()
-
-  final override def finish(): UnsafeRow = {
-    if (!isFinished) {
-      isFinished = true
-      close()
-      if (open != null) out += open
-    }
-    val row = more()
-    if (row == null) {
-      open = null
-      commit = 0
-      isGone = false
-      isEmptied = false
-      isChecked = false
-      root = null
-      rootAt = null
-      isRootGiven = false
-      isFinished = false
-      clear()
-    }
-    row
+  final override def finish(): Unit = {
+    close()
+    if (open != null) rows += open
+    open = null
+    commit = 0
+    isGone = false
+    isEmptied = false
+    isChecked = false
+    root = null
+    rootAt = null
+    isRootGiven = false
+    clear()
   }
 
   /** Returns the position under which the write finds the values of the target that the change did not send. */
@@ -170,7 +158,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     writer.begin(commit, time)
     images.write(writer)
     writer.add(Image.old(change))
-    out += write(RowOp.Left, images.areWhole, images.born, change.position)
+    rows += write(RowOp.Left, images.areWhole, images.born, change.position)
   }
 
   protected def write(
@@ -186,7 +174,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       writer.start()
       writer.begin(commit, time)
       writer.addKey(root)
-      out += write(RowOp.Left, isWhole = false, born = null, left = rootAt)
+      rows += write(RowOp.Left, isWhole = false, born = null, left = rootAt)
     }
     row
   }
@@ -263,23 +251,24 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
    */
   final private class NewVersion(val image: Image, val born: MessagePosition, val lsn: Long)
 
-  private val rows = mutable.ArrayBuffer.empty[NewVersion]
+  private val newVersions = mutable.ArrayBuffer.empty[NewVersion]
 
   /** Whether the commit has removed a row that existed before it. */
   private var went = false
 
   override protected def change(change: ChangeView, image: Image): Unit = {
     val begins = change.begins
-    if (!begins && !change.hasOld) throw format.keyNotSent
+    if (!begins && !change.hasOld) throw TableError.keyNotSent(format.name)
     val born = if (begins) null else goes(Image.old(change), change)
-    if (begins || change.kind == RowEffect.Update) rows += new NewVersion(image, born, commit)
+    if (begins || change.kind == RowEffect.Update)
+      newVersions += new NewVersion(image, born, commit)
   }
 
   /** Removes a row. Returns the position of the UPDATE whose old row has the values that no message has. */
   private def goes(old: Image, change: ChangeView): MessagePosition = {
-    val found = reader.indexOf(rows.toSeq.map(_.image), old)
+    val found = reader.indexOf(newVersions.toSeq.map(_.image), old)
     if (found >= 0) {
-      val row = rows.remove(found)
+      val row = newVersions.remove(found)
       went |= row.lsn != commit
       row.born
     } else {
@@ -291,30 +280,30 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   }
 
   override protected def vanish(): Unit = {
-    went |= rows.exists(_.lsn != commit)
-    rows.clear()
+    went |= newVersions.exists(_.lsn != commit)
+    newVersions.clear()
   }
 
   override protected def commits(): Boolean = {
-    if (rows.length > 1) {
+    if (newVersions.length > 1) {
       if (!format.repairs) throw format.contradiction
-      rows.remove(0, rows.length - 1)
+      newVersions.remove(0, newVersions.length - 1)
     }
-    val hasChanged = went || rows.exists(_.lsn == commit)
+    val hasChanged = went || newVersions.exists(_.lsn == commit)
     went = false
     hasChanged
   }
 
-  override protected def exists: Boolean = rows.nonEmpty
+  override protected def exists: Boolean = newVersions.nonEmpty
 
   override protected def version(): UnsafeRow = {
-    val row = rows.last
+    val row = newVersions.last
     writer.add(row.image)
     write(RowOp.Replace, row.image.isWhole || row.born == null, row.born, null)
   }
 
   override protected def clear(): Unit = {
-    rows.clear()
+    newVersions.clear()
     went = false
   }
 }
