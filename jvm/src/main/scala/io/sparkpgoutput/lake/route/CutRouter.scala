@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.route
 
+import java.util.Arrays
+
 import scala.annotation.switch
 import scala.collection.mutable
 
@@ -8,26 +10,52 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, NumericType, StructType}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RelationDecoder}
+import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RelationDecoder, RowImage}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  QuotedName,
+  ReplicaIdentity,
+  TableError,
+  TableMode
+}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
-import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
+import io.sparkpgoutput.protocol.{
+  BeginMessage,
+  BigEndian,
+  Lsn,
+  TextEncoding,
+  TruncateMessage,
+  TupleCells
+}
+import io.sparkpgoutput.rows.RowSchema
 
 /**
  * Makes rows of [[ChangeFields]] from the messages of one table, in order, as
  * [[io.sparkpgoutput.lake.queue.CutMessages]] gives them. It keeps only the definitions of the table, so a cut can be
  * larger than the memory.
  *
+ * A change makes two rows if an update gives a row another key, none if it has no effect, else one. A TRUNCATE makes
+ * one if all changes are kept ([[RoutedTable.isHistory]]).
+ *
  * @param put takes a row, which is valid until it returns
  */
 final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
+  import CutRouter._
+
   private val decoder = new ChangeMessageDecoder(TextEncoding.Utf8)
   private val relations = new RelationDecoder(TextEncoding.Utf8)
   private val types = mutable.LongMap.empty[Array[Byte]]
-  private val router = new TableRouter(table, decoder)
+  private val definitions = mutable.ArrayBuffer.empty[DefinedTable]
   private val row = new GenericInternalRow(ChangeFields.schema.length)
+  private val image = new RowImage
+  private val oldKey = new KeyBytes
+  private val newKey = new KeyBytes
+
+  /** The definition in force. */
+  private var current: DefinedTable = _
   private var position = -1L
 
   /** The LSN and the time of the commit of the message. */
@@ -37,6 +65,20 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   /** The messages that [[TransactionStart]] has. */
   private var transaction: Array[Byte] = _
 
+  private var inserts = 0L
+  private var updates = 0L
+  private var deletes = 0L
+  private var truncations = Vector.empty[Truncation]
+  private var keyChanges = 0L
+  private var moved = 0L
+  private var lastCommit = 0L
+
+  /** Whether the new row of the change has all values. */
+  private var isWhole = false
+
+  /** How many rows have no hash of a key. */
+  private var unhashed = 0L
+
   /**
    * Takes the next message.
    *
@@ -45,18 +87,18 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   def take(ordinal: Long, message: Array[Byte]): Unit = {
     position += 1
     (message(0).toChar: @switch) match {
-      case Tag.Insert | Tag.Update | Tag.Delete => change(ordinal, message)
+      case Tag.Insert | Tag.Update | Tag.Delete => if (isNew) change(ordinal, message)
       case Tag.Begin                            => begin(message)
       case Tag.Relation                         => define(message)
       case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
-      case Tag.Truncate => truncate(ordinal)
+      case Tag.Truncate => if (isNew) truncate(ordinal)
       case Tag.Origin   => transaction ++= message
       case Tag.Commit   => ()
     }
   }
 
-  /** The summary of the messages up to now; None if no change is at or above the mark. */
-  def summary: Option[CutSummary] = router.summary
+  /** Whether the changes of the transaction are not in the target yet. */
+  private def isNew = !Lsn.isBelow(lsn, table.mark)
 
   private def begin(message: Array[Byte]): Unit = {
     lsn = BeginMessage.lsn(message)
@@ -67,32 +109,178 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   private def define(message: Array[Byte]): Unit = {
     val relation = relations.relation(SchemaMessage.outsideStream(message, position))
     val used = relation.columns.map(_.typeId).distinct.flatMap(types.get(_))
-    router.define(relation, message, used)
+    if (current == null || !current.isSame(message, used)) {
+      current = new DefinedTable(table, relation, message, used, definitions.length)
+      definitions += current
+    }
+  }
+
+  private def truncate(ordinal: Long): Unit = {
+    truncations :+= Truncation(MessagePosition(lsn, ordinal), time)
+    lastCommit = time
+    if (table.isHistory) write(RowEffect.Truncate, newKey, ordinal, TruncateMessage.of(table.oid))
   }
 
   private def change(ordinal: Long, message: Array[Byte]): Unit = {
     decoder.read(position, message, OUTSIDE)
-    if (isNew) {
-      router.change(message, position, lsn, time)
-      write(ordinal)
+    lastCommit = time
+    current.changes += 1
+    isWhole = true
+    if (table.isHistory) keep(ordinal, message) else route(ordinal, message)
+  }
+
+  /** Takes the change as it is. */
+  private def keep(ordinal: Long, message: Array[Byte]): Unit = {
+    tuples.foreach(cells) // checks the number of columns
+    val effect = message(0).toChar match {
+      case Tag.Insert => inserts += 1; RowEffect.Insert
+      case Tag.Delete => deletes += 1; RowEffect.Delete
+      case _          => updates += 1; RowEffect.Update
+    }
+    write(effect, newKey, ordinal, message)
+  }
+
+  /** Finds the row that changes. */
+  private def route(ordinal: Long, message: Array[Byte]): Unit = {
+    val oldIsKey = cells(ChangeMessageDecoder.Key) != null
+    val field = if (oldIsKey) ChangeMessageDecoder.Key else ChangeMessageDecoder.Old
+    message(0).toChar match {
+      case Tag.Insert =>
+        inserts += 1
+        readKey(newKey, cells(ChangeMessageDecoder.New), false, null, false)
+        if (!isWhole && current.partialInsert.isEmpty) current.partialInsert = Some(lsn)
+        write(RowEffect.Insert, newKey, ordinal, message)
+      case Tag.Delete =>
+        deletes += 1
+        readKey(newKey, cells(field), oldIsKey, null, false)
+        isWhole = true
+        write(RowEffect.Delete, newKey, ordinal, message)
+      case _ => update(field, oldIsKey, ordinal, message)
     }
   }
 
-  private def truncate(ordinal: Long): Unit = if (isNew) {
-    router.truncate(MessagePosition(lsn, ordinal), time)
-    write(ordinal)
+  private def update(field: Int, oldIsKey: Boolean, ordinal: Long, message: Array[Byte]): Unit = {
+    updates += 1
+    current.updates += 1
+    val old = cells(field)
+    if (old != null) readKey(oldKey, old, oldIsKey, null, false)
+    isWhole = current.isComplete
+    val sent = cells(ChangeMessageDecoder.New)
+    readKey(newKey, sent, false, cells(field), oldIsKey)
+    if (old == null || oldKey.isSame(newKey)) {
+      // Without a key, an update that leaves the row as it is does nothing.
+      if (!current.keyIsRow || old == null) write(RowEffect.Update, newKey, ordinal, message)
+    } else {
+      keyChanges += 1
+      if (!isWhole && !current.isFull) moved += 1
+      write(RowEffect.MovedOut, oldKey, ordinal, message)
+      write(RowEffect.MovedIn, newKey, ordinal, message)
+    }
   }
 
-  private def write(ordinal: Long): Unit = while (router.hasNext) {
-    router.write(row)
-    row.update(ChangeFields.TRANSACTION, if (table.hasTransactions) transaction else null)
-    row.update(ChangeFields.LSN, lsn)
-    row.update(ChangeFields.ORDINAL, ordinal)
-    put(row)
+  /** Reads the key of a row image, and finds the columns whose values are not there. */
+  private def readKey(
+      key: KeyBytes,
+      sent: TupleCells,
+      sentIsKey: Boolean,
+      old: TupleCells,
+      oldIsKey: Boolean
+  ): Unit = {
+    key.clear()
+    image.start(current.isIdentity, sent, sentIsKey, old, oldIsKey)
+    var column = 0
+    while (column < current.inKey.length) {
+      val kind = image.goTo(column)
+      if (kind == RowImage.Missing) {
+        if (!sentIsKey) {
+          isWhole = false
+          current.unsent(column) = true
+        }
+        if (current.inKey(column)) throw TableError.keyNotSent(current.relation.name)
+      } else if (current.inKey(column)) {
+        val cells = image.cells
+        if (kind == 'n') {
+          if (sentIsKey) throw new PgOutputException(
+            "PGOUTPUT_MALFORMED_MESSAGE.KEY_IS_NULL",
+            "table" -> current.relation.name,
+            "sql" -> QuotedName(current.relation.name)
+          )
+          key.addNull()
+        } else if (current.isNumber(column)) key.addNumber(cells.bytes, cells.from, cells.to)
+        else key.add(cells.bytes, cells.from, cells.to)
+      }
+      column += 1
+    }
   }
 
-  /** Whether the changes of the transaction are not in the target yet. */
-  private def isNew = !Lsn.isBelow(lsn, table.mark)
+  /** Returns the cells of a tuple, one for each column of the table; null if the message has no such tuple. */
+  private def cells(field: Int): TupleCells = {
+    val tuple = decoder.cells(field)
+    val columns = current.relation.columns.length
+    if (tuple != null && tuple.columns != columns) {
+      throw new PgOutputException(
+        "PGOUTPUT_SCHEMA_MISMATCH.RELATION",
+        "place" -> s"message $position",
+        "table" -> current.relation.name,
+        "oid" -> table.oid,
+        "found" -> RowSchema.columns(tuple.columns),
+        "wanted" -> RowSchema.columns(columns)
+      )
+    }
+    tuple
+  }
+
+  /** Puts a row of the change, unless the definition in force lacks a column of the key. */
+  private def write(effect: Int, key: KeyBytes, ordinal: Long, message: Array[Byte]): Unit =
+    if (current.missingKey.isEmpty) {
+      row.update(ChangeFields.HASH, hash(key))
+      row.update(ChangeFields.KEY, key.copy)
+      row.update(ChangeFields.LSN, lsn)
+      row.update(ChangeFields.ORDINAL, ordinal)
+      row.update(ChangeFields.KIND, effect)
+      row.update(ChangeFields.TRANSACTION, if (table.hasTransactions) transaction else null)
+      row.update(ChangeFields.WHOLE, isWhole)
+      row.update(ChangeFields.DEFINITION, current.number)
+      row.update(ChangeFields.MESSAGE, message)
+      put(row)
+    }
+
+  /** The number by which changes are partitioned. All changes of a row have the same number. */
+  private def hash(key: KeyBytes): Long =
+    if (current.hasKey && !table.isHistory) key.hash
+    else {
+      unhashed += 1
+      // Without a replica identity, there are only inserts, which can be on any executor.
+      if (table.isHistory) unhashed / InOrder else unhashed * Spread
+    }
+
+  /** The summary of the messages up to now; None if no change is at or above the mark. */
+  def summary: Option[CutSummary] =
+    Option.when(inserts + updates + deletes > 0 || truncations.nonEmpty)(
+      CutSummary(
+        current.relation.name,
+        definitions.map(_.report).toIndexedSeq,
+        inserts,
+        updates,
+        deletes,
+        truncations,
+        keyChanges,
+        moved,
+        lastCommit
+      )
+    )
+}
+
+private object CutRouter {
+
+  /** Spreads numbers that follow each other over all 64 bits (the golden ratio). */
+  final private val Spread = 0x9e3779b97f4a7c15L
+
+  /** How many changes stay together, in order, if all changes of a table are kept. */
+  final private val InOrder = 1024
+
+  private val tuples =
+    Seq(ChangeMessageDecoder.Key, ChangeMessageDecoder.Old, ChangeMessageDecoder.New)
 }
 
 /**
@@ -207,6 +395,51 @@ final case class CutDefinition(
     partialInsert: Option[Long],
     missingKey: Seq[String]
 )
+
+/**
+ * A table by one Relation message.
+ *
+ * @param message the Relation message
+ * @param types the Type messages of its columns
+ * @param number the number of the definition in the cut
+ */
+final private class DefinedTable(
+    table: RoutedTable,
+    val relation: Relation,
+    message: Array[Byte],
+    types: IndexedSeq[Array[Byte]],
+    val number: Int
+) {
+  private val names = relation.columns.map(column => table.nameOf(column.name))
+  val isFull: Boolean = relation.identity == ReplicaIdentity.Full.code
+
+  /** True if the target has no column that the definition does not have. */
+  val isComplete: Boolean = table.columns.forall(names.contains)
+
+  /** True if a row is identified by all of its values. */
+  val keyIsRow: Boolean = isFull && table.key.isEmpty
+  val isIdentity: Array[Boolean] = relation.columns.map(_.isKey).toArray
+  val inKey: Array[Boolean] =
+    if (isFull && !keyIsRow) names.map(table.key).toArray else isIdentity
+  val hasKey: Boolean = inKey.contains(true)
+  val isNumber: Array[Boolean] =
+    names.map(name => !keyIsRow && table.numbers(name)).toArray
+  val missingKey: Seq[String] = if (isFull) (table.key -- names).toSeq else Nil
+
+  val unsent: Array[Boolean] = new Array[Boolean](names.length)
+  var changes = 0L
+  var updates = 0L
+
+  /** The LSN of the first commit with an insert that did not send all values. */
+  var partialInsert: Option[Long] = None
+
+  def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
+    Arrays.equals(message, otherMessage) &&
+      types.corresponds(otherTypes)((one, other) => Arrays.equals(one, other))
+
+  def report: CutDefinition =
+    CutDefinition(relation, types, changes, updates, unsent.toIndexedSeq, partialInsert, missingKey)
+}
 
 /** The place of a message in the stream. */
 final case class MessagePosition(lsn: Long, ordinal: Long)
