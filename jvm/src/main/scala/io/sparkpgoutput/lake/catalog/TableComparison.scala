@@ -62,69 +62,64 @@ object TableComparison {
       taken: Set[String]
   ): Either[String, Seq[TableChange]] = {
     val columns = new ColumnComparison(kept, now, taken ++ kept.columns.map(_.name))
-    reasons(kept, now, columns).nextOption().toLeft(columns.changes ++ partitionChanges(kept, now))
+    reason(kept, now, columns).toLeft(columns.changes ++ partitionChanges(kept, now))
   }
 
-  private def reasons(
+  private def reason(
       kept: SourceTable,
       now: SourceTable,
       columns: ColumnComparison
-  ): Iterator[String] = {
+  ): Option[String] = {
     def differs(what: String)(of: SourceTable => String) =
       Option.when(of(kept) != of(now))(s"$what was ${of(kept)} and is ${of(now)}.")
-    Iterator[() => Option[String]](
-      () => Option.when(kept.oid != now.oid)("It was dropped, and made again."),
-      () => differs("The row filter of the publication")(_.rowFilter.getOrElse("none")),
-      () => differs("The list of published operations")(_.publish.mkString(", ")),
-      () => differs("The replica identity")(_.identity.toString),
-      () => columns.reason,
-      () =>
-        Option.when(columns.numbers(kept) != columns.numbers(now))(
-          s"Its key was (${kept.key.mkString(", ")}) and is (${now.key.mkString(", ")})."
-        ),
-      () => partitionReason(kept, now),
-      () => columns.rewrite,
-      () => putBack(kept, now),
-      () => altered(kept, now)
-    ).flatMap(_())
+    Seq(
+      Option.when(kept.oid != now.oid)("It was dropped, and made again."),
+      differs("The row filter of the publication")(_.rowFilter.getOrElse("none")),
+      differs("The list of published operations")(_.publish.mkString(", ")),
+      differs("The replica identity")(_.identity.toString),
+      columns.reason,
+      Option.when(columns.numbers(kept) != columns.numbers(now))(
+        s"Its key was (${kept.key.mkString(", ")}) and is (${now.key.mkString(", ")})."
+      ),
+      partitionReason(kept, now),
+      columns.rewrite,
+      // Each membership counts, because each publication can send different rows and operations.
+      Option.unless(kept.memberships.forall(now.memberships.contains))(
+        "It was taken out of the publication and put back, and the changes in between were not sent."
+      ),
+      Option.when(kept.publications.exists { case (oid, version) =>
+        now.publications.get(oid).exists(_ != version)
+      })(
+        "The publication was altered, and no message says which changes the server has left out in between."
+      )
+    ).flatten.headOption
   }
 
-  /** Each membership counts, because each publication can send different rows and operations. */
-  private def putBack(kept: SourceTable, now: SourceTable) = Option.when(
-    !kept.memberships.forall(now.memberships.contains)
-  )("It was taken out of the publication and put back, and the changes in between were not sent.")
-
-  private def altered(kept: SourceTable, now: SourceTable) = Option.when(
-    kept.publications.exists { case (oid, version) =>
-      now.publications.get(oid).exists(_ != version)
-    }
-  )(
-    "The publication was altered, and no message says which changes the server has left out in between."
-  )
-
   private def partitionReason(kept: SourceTable, now: SourceTable): Option[String] = {
-    val (before, after) = (kept.leaves.map(_.oid).toSet, now.leaves.map(_.oid).toSet)
-    val gone = kept.leaves.find(leaf => !after(leaf.oid)).map { leaf =>
-      s"The partition ${leaf.name} was detached or dropped, and no message says which rows it had."
-    }
-    val attached = now.leaves.find(leaf => !before(leaf.oid) && leaf.attached).map { leaf =>
-      s"The table ${leaf.name} was attached as a partition, and no message says which rows it has."
-    }
-    val links = kept.leaves.map(leaf => leaf.oid -> leaf.links).toMap
-    val again = now.leaves.find(leaf => links.get(leaf.oid).exists(isOther(_, leaf.links))).map {
-      leaf =>
-        s"The partition ${leaf.name} was detached and attached again, and changes in between were not sent."
-    }
-    // The check before the copy says what the user has to do.
-    val unlogged = now.leaves.find(!_.isLogged).map(leaf =>
-      s"The changes of the partition ${leaf.name} are not in the WAL."
-    )
+    val before = kept.leaves.map(leaf => leaf.oid -> leaf.links).toMap
+    val after = now.leaves.map(_.oid).toSet
     val isFull = now.identity == ReplicaIdentity.Full
-    val identity =
+    Seq(
+      kept.leaves.find(leaf => !after(leaf.oid)).map(leaf =>
+        s"The partition ${leaf.name} was detached or dropped, and no message says which rows it had."
+      ),
+      now.leaves.find(leaf => leaf.attached && !before.contains(leaf.oid)).map(leaf =>
+        s"The table ${leaf.name} was attached as a partition, and no message says which rows it has."
+      ),
+      now.leaves.find(leaf =>
+        before.get(leaf.oid).exists(links => links.nonEmpty && links != leaf.links)
+      ).map(leaf =>
+        s"The partition ${leaf.name} was detached and attached again, and changes in between were not sent."
+      ),
+      // The check before the copy says what the user has to do.
+      now.leaves.find(!_.isLogged).map(leaf =>
+        s"The changes of the partition ${leaf.name} are not in the WAL."
+      ),
       now.leaves.find(isFull && _.identity != ReplicaIdentity.Full).map(leaf =>
         s"The partition ${leaf.name} does not have REPLICA IDENTITY FULL, as its root has."
-      )
-    gone.orElse(attached).orElse(again).orElse(unlogged).orElse(identity).orElse(otherKey(now))
+      ),
+      otherKey(now)
+    ).flatten.headOption
   }
 
   /** A partition whose replica identity has other columns than that of its root. */
@@ -143,8 +138,6 @@ object TableComparison {
         s"(${now.key.mkString(", ")}) of its root, so that old rows cannot be found. Run ALTER TABLE " +
         s"${QuotedName(leaf.name)} REPLICA IDENTITY FULL."
     }
-
-  private def isOther(links: String, now: String) = links.nonEmpty && links != now
 
   private def partitionChanges(kept: SourceTable, now: SourceTable): Seq[TableChange] = {
     val before = kept.leaves.map(leaf => leaf.oid -> leaf).toMap
@@ -194,25 +187,38 @@ object TableComparison {
       if (isCleared) rewritten.map(Vacuumed(_)) else Nil
     }
 
-    def reason: Option[String] = Iterator[() => Option[String]](
-      () => dropped.find(column => excludedNow(column.number)).map(excluded),
-      () => added.find(column => excludedBefore(column.number)).map(takenIn),
-      () => both.collectFirst(Function.unlift((otherHash _).tupled)),
-      () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),
-      () => added.find(column => kept.unsent.contains(column.number)).map(sent),
-      () => added.find(column => isTaken(column.name)).map(nameAgain),
-      () => added.headOption.filter(_ => hasGap).map(addedAgain),
-      () => both.collectFirst(Function.unlift((takesName _).tupled)),
-      () => added.find(_.hasMissing).map(default),
-      () => added.headOption.filter(_ => isRewritten).map(rewritingAdd),
-      () => both.collectFirst(Function.unlift((otherType _).tupled))
-    ).flatMap(_()).nextOption()
-
-    private def excluded(column: TableColumn) =
-      s"The options exclude the column '${column.name}' now."
-
-    private def takenIn(column: TableColumn) =
-      s"The options do not exclude the column '${column.name}' any more."
+    def reason: Option[String] = Seq[IterableOnce[String]](
+      dropped.find(column => excludedNow(column.number)).map(column =>
+        s"The options exclude the column '${column.name}' now."
+      ),
+      added.find(column => excludedBefore(column.number)).map(column =>
+        s"The options do not exclude the column '${column.name}' any more."
+      ),
+      both.flatMap((otherHash _).tupled),
+      dropped.find(column => now.unsent.contains(column.number)).map(column =>
+        s"The publication does not send the column '${column.name}' any more."
+      ),
+      added.find(column => kept.unsent.contains(column.number)).map(column =>
+        s"The publication sends the column '${column.name}' now, which the table had before."
+      ),
+      // The other column was dropped or has a new name.
+      added.find(column => isTaken(column.name)).map(column =>
+        s"The column '${column.name}' is a new one with a name that the table had before."
+      ),
+      added.headOption.filter(_ => hasGap).map(column =>
+        s"A column was added and dropped before the column '${column.name}' was added, and can have " +
+          "had its name."
+      ),
+      both.flatMap((takesName _).tupled),
+      added.find(_.hasMissing).map(column =>
+        s"The column '${column.name}' was added with a default, which all older rows have."
+      ),
+      added.headOption.filter(_ => isRewritten).map(column =>
+        s"The column '${column.name}' was added and the table was rewritten, so older rows can have " +
+          "values in it."
+      ),
+      both.flatMap((otherType _).tupled)
+    ).flatten.headOption
 
     private def otherHash(from: TableColumn, to: TableColumn) = (from.hash, to.hash) match {
       case (None, Some(_)) => Some(s"The options hash the column '${to.name}' now.")
@@ -221,25 +227,11 @@ object TableComparison {
         Option.when(before != after)(s"The column '${to.name}' is hashed with another salt now.")
     }
 
-    private def unsent(column: TableColumn) =
-      s"The publication does not send the column '${column.name}' any more."
-
-    private def sent(column: TableColumn) =
-      s"The publication sends the column '${column.name}' now, which the table had before."
-
     /** Returns whether other columns were added since, and dropped again. */
     private def hasGap = kept.attributes > 0 && {
       val numbers = now.columns.map(_.number) ++ now.unsent ++ excludedNow
       numbers.count(_ > kept.attributes) < now.attributes - kept.attributes
     }
-
-    private def addedAgain(column: TableColumn) =
-      s"A column was added and dropped before the column '${column.name}' was added, and can have " +
-        "had its name."
-
-    /** A new column with the name of another one, which was dropped or has a new name. */
-    private def nameAgain(column: TableColumn) =
-      s"The column '${column.name}' is a new one with a name that the table had before."
 
     /** A column that was renamed to a name that another column had, or to its own name in another case. */
     private def takesName(from: TableColumn, to: TableColumn) =
@@ -247,20 +239,14 @@ object TableComparison {
         s"The column '${from.name}' was renamed to '${to.name}', a name that the table had before."
       )
 
-    private def default(column: TableColumn) =
-      s"The column '${column.name}' was added with a default, which all older rows have."
-
-    private def rewritingAdd(column: TableColumn) =
-      s"The column '${column.name}' was added and the table was rewritten, so older rows can have " +
-        "values in it."
-
     private def otherType(from: TableColumn, to: TableColumn) =
-      Option.when(!isSameType(from, to) && !Widening.isLossless(from, to))(
-        s"The column '${to.name}' has another type."
-      ).orElse(Option.when(!isSameType(from, to) && isRewritten)(
-        s"The column '${to.name}' has another type and the table was rewritten, so its values can " +
-          "have changed."
-      ))
+      if (isSameType(from, to)) None
+      else if (!Widening.isLossless(from, to)) Some(s"The column '${to.name}' has another type.")
+      else
+        Option.when(isRewritten)(
+          s"The column '${to.name}' has another type and the table was rewritten, so its values can " +
+            "have changed."
+        )
 
     private def isSameType(from: TableColumn, to: TableColumn) =
       from.typeId == to.typeId && from.modifier == to.modifier
