@@ -25,7 +25,7 @@ object ServerReadiness {
       connection: ServerConnection,
       tables: Seq[SourceTable],
       publications: Seq[String]
-  ): Readiness = new ReadinessCheck(connection, tables, publications).result
+  ): Readiness = new ServerReadiness(connection, tables, publications).result
 
   /**
    * Says what is wrong with the level of the WAL. From PostgreSQL 19 on, a server with the wal_level replica
@@ -43,17 +43,26 @@ object ServerReadiness {
       s"The server's wal_level is $level: ALTER SYSTEM SET wal_level = logical; and start the server again."
     )
   }
+
+  /** The types whose values are equal if, and only if, their texts are. */
+  private val ExactTypes: Array[String] =
+    ("bool int2 int4 int8 oid text varchar name uuid bytea date time timetz timestamp timestamptz " +
+      "inet cidr macaddr macaddr8 bit varbit").split(' ')
+
+  /** @param operations the operations that the publication sends */
+  final private case class Publication(oid: Long, name: String, operations: Set[String])
 }
 
 /** The check of some tables. */
-final private class ReadinessCheck(
+final private class ServerReadiness(
     connection: ServerConnection,
     tables: Seq[SourceTable],
     publications: Seq[String]
 ) {
-  import ReadinessCheck._
+  import ServerReadiness.{ExactTypes, Publication}
 
   private val role = connection.query("SELECT current_user")(_.getString(1)).head
+  private val version = connection.majorVersion
   private val sent = sentOperations
   private val files = tables.flatMap(_.files)
   private val oidsOfFiles = PublishedTables.array(files.map(_.oid))
@@ -63,13 +72,11 @@ final private class ReadinessCheck(
     val ofFiles = schemas ++ columns ++ policies ++ notLogged ++ hashedKeys
     val keys = IndexKeys.read(connection, tables.map(_.oid))
     val generated = generatedColumns
-    val version = connection.majorVersion
     val ofTables = tables.flatMap { table =>
       val key = keys.of(table.oid, table.identity)
-      val found = noColumn(table) ++ identity(table, key) ++
-        unsentKey(table, key, generated.getOrElse(table.oid, Set.empty), version) ++
-        operations(table)
-      found.map(table.oid -> _)
+      val problems = noColumn(table) ++ identity(table, key) ++
+        unsentKey(table, key, generated.getOrElse(table.oid, Nil)) ++ operations(table)
+      problems.map(table.oid -> _)
     }
     Readiness(ofServer, (ofFiles ++ ofTables).distinct.groupMap(_._1)(_._2))
   }
@@ -132,28 +139,27 @@ final private class ReadinessCheck(
   }
 
   /** The columns that the role cannot read, by the oids of their tables. */
-  private def hiddenColumns =
-    connection
-      .query(
-        """SELECT a.attrelid::bigint, a.attname FROM pg_attribute a
-          |WHERE a.attrelid = ANY (?::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
-          |  AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')
-          |ORDER BY a.attrelid, a.attnum""".stripMargin,
-        oidsOfFiles
-      )(row => row.getLong(1) -> row.getString(2))
-      .groupMap(_._1)(_._2)
+  private def hiddenColumns = namesByOid(
+    """SELECT a.attrelid::bigint, a.attname FROM pg_attribute a
+      |WHERE a.attrelid = ANY (?::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+      |  AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+      |ORDER BY a.attrelid, a.attnum""".stripMargin,
+    oidsOfFiles
+  )
 
-  private def filterColumns =
-    connection
-      .query(
-        """SELECT d.refobjid::bigint, a.attname
-          |FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
-          |JOIN pg_depend d ON d.classid = 'pg_publication_rel'::regclass AND d.objid = r.oid
-          |  AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0
-          |JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-          |WHERE p.pubname = ANY (?)""".stripMargin,
-        publications.toArray
-      )(row => row.getLong(1) -> row.getString(2))
+  private def filterColumns = namesByOid(
+    """SELECT d.refobjid::bigint, a.attname
+      |FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+      |JOIN pg_depend d ON d.classid = 'pg_publication_rel'::regclass AND d.objid = r.oid
+      |  AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0
+      |JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+      |WHERE p.pubname = ANY (?)""".stripMargin,
+    publications.toArray
+  )
+
+  /** Returns the names of columns by the oids of their tables. */
+  private def namesByOid(sql: String, parameter: Any): Map[Long, Seq[String]] =
+    connection.query(sql, parameter)(row => row.getLong(1) -> row.getString(2))
       .groupMap(_._1)(_._2)
 
   private def policies: Seq[(Long, String)] = {
@@ -286,11 +292,10 @@ final private class ReadinessCheck(
   private def unsentKey(
       table: SourceTable,
       key: Seq[String],
-      generated: Set[String],
-      version: Int
+      generated: Seq[String]
   ): Seq[String] = {
     val (there, unsent) = key.partition(table.columns.map(_.name).toSet)
-    val isGenerated = unsent.exists(generated)
+    val isGenerated = unsent.exists(generated.contains)
     val isFull = table.identity == ReplicaIdentity.Full
     val publishes = isGenerated && version >= PublishedRelations.FirstWithGeneratedColumns
     Option.when(unsent.nonEmpty && (there.nonEmpty || isGenerated) && (!isFull || publishes)) {
@@ -305,15 +310,11 @@ final private class ReadinessCheck(
   }
 
   /** The stored generated columns of tables, by their oids. */
-  private def generatedColumns =
-    connection
-      .query(
-        "SELECT attrelid::bigint, attname FROM pg_attribute " +
-          "WHERE attrelid = ANY (?::oid[]) AND attgenerated = 's' AND NOT attisdropped",
-        PublishedTables.array(tables.map(_.oid))
-      )(row => row.getLong(1) -> row.getString(2))
-      .groupMap(_._1)(_._2)
-      .map { case (oid, names) => oid -> names.toSet }
+  private def generatedColumns = namesByOid(
+    "SELECT attrelid::bigint, attname FROM pg_attribute " +
+      "WHERE attrelid = ANY (?::oid[]) AND attgenerated = 's' AND NOT attisdropped",
+    PublishedTables.array(tables.map(_.oid))
+  )
 
   private def sentOperations: Seq[Publication] = {
     val operations = SourceTable.Operations
@@ -360,15 +361,4 @@ final private class ReadinessCheck(
 
   private def shown(table: TableName) =
     s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"
-}
-
-private object ReadinessCheck {
-
-  /** The types whose values are equal if, and only if, their texts are. */
-  val ExactTypes: Array[String] =
-    ("bool int2 int4 int8 oid text varchar name uuid bytea date time timetz timestamp timestamptz " +
-      "inet cidr macaddr macaddr8 bit varbit").split(' ')
-
-  /** @param operations the operations that the publication sends */
-  final case class Publication(oid: Long, name: String, operations: Set[String])
 }
