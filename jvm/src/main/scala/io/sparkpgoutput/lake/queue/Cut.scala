@@ -65,9 +65,6 @@ final class Cut private[queue] (
   /** The time of its last commit, in microseconds since 1970. */
   def lastCommit: Long = last.time
 
-  /** Returns whether all of it is in memory at the moment. */
-  private[queue] def isInMemory: Boolean = queue.isInMemory(blocks)
-
   /** The distinct xids of its transactions, in ascending order. The first call reads the whole cut. */
   lazy val xids: Array[Long] = {
     val found = Array.newBuilder[Long]

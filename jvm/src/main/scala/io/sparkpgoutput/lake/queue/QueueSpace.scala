@@ -307,33 +307,34 @@ final private[queue] class EntriesInFile(path: Path, begin: Long, from: Int, to:
       throw error
   }
 
-  private var left = to - from
+  /** The bytes of the entries that follow. */
+  private var following = to - from
   private var size = 0
   private var unread = 0
-  private var first: Byte = 0
-  private var place = 0L
+  private var firstByte: Byte = 0
+  private var messageOrdinal = 0L
 
   override def next(): Boolean = {
     buffered.skipNBytes(unread.toLong)
     unread = 0
-    val found = left > 0
-    if (found) {
+    val hasEntry = following > 0
+    if (hasEntry) {
       size = buffered.readInt()
-      place = buffered.readLong()
-      first = buffered.readByte()
+      messageOrdinal = buffered.readLong()
+      firstByte = buffered.readByte()
       unread = size - 1
-      left -= QueueBlock.HeaderSize + size
+      following -= QueueBlock.HeaderSize + size
     }
-    found
+    hasEntry
   }
 
-  override def ordinal: Long = place
-  override def tag: Byte = first
+  override def ordinal: Long = messageOrdinal
+  override def tag: Byte = firstByte
   override def length: Int = size
 
   override def message(): Array[Byte] = {
     val message = new Array[Byte](size)
-    message(0) = first
+    message(0) = firstByte
     buffered.readFully(message, 1, size - 1)
     unread = 0
     message

@@ -207,12 +207,6 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   /** How many bytes its entries have, with those of the transaction that is open. */
   def bytes: Long = synchronized(allBytes)
 
-  /** How many whole transactions it has. */
-  def transactions: Long = synchronized(committed)
-
-  /** Returns whether the queue has, or had, the whole of a transaction with this commit LSN, or cannot get it. */
-  def isWhole(lsn: Long): Boolean = synchronized(Lsn.isBelow(lsn, taken))
-
   /** The bytes that it has in memory. */
   def memoryUsed: Long = synchronized(inMemory)
 
@@ -263,9 +257,9 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
 
   /** Returns the first message of a part of a block. */
   private def first(block: QueueBlock, from: Int, to: Int): Array[Byte] =
-    Using.resource(entries(block, from, to)) { found =>
-      found.next()
-      found.message()
+    Using.resource(entries(block, from, to)) { entries =>
+      entries.next()
+      entries.message()
     }
 
   /** Returns what is read, or None if the queue was dropped in the meantime. */
@@ -302,10 +296,6 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     allChanges = 0
     allBytes = 0
     space.remove(this)
-  }
-
-  private[queue] def isInMemory(blocks: Seq[QueueBlock]): Boolean = synchronized {
-    blocks.forall(_.data != null)
   }
 
   /** Returns the entries of a part of a block. */
@@ -352,11 +342,11 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   }
 
   /** One block less needs a file. */
-  private def leave(left: SpillFile): Unit = {
-    left.blocks -= 1
-    if (left.blocks == 0) {
-      unneeded += left
-      if (file eq left) file = null
+  private def leave(of: SpillFile): Unit = {
+    of.blocks -= 1
+    if (of.blocks == 0) {
+      unneeded += of
+      if (file eq of) file = null
     }
   }
 

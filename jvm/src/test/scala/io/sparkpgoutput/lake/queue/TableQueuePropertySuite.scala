@@ -111,8 +111,6 @@ class TableQueuePropertySuite extends AnyFunSuite {
       assert(queue.oldest == model.whole.headOption.map(t => StreamMessages.timestamp(t.sent.lsn)))
       assert(queue.changes == model.all.map(_.changes).sum.toLong)
       assert(queue.bytes == model.all.map(_.bytes).sum)
-      assert(queue.transactions == model.whole.size.toLong)
-      assert(queue.isWhole(stream(sending).lsn) == model.isWhole(stream(sending).lsn))
     }
 
     /** Takes all whole transactions, or drops the queue, also with an open transaction. */
@@ -143,12 +141,14 @@ class TableQueuePropertySuite extends AnyFunSuite {
         val memory = if (seed % 6 == 0) 0 else Seq(20000, 100000, 1000000)(random.nextInt(3))
         val largest = Seq(1000, 100000, 3000000)(random.nextInt(3))
         val space = new QueueSpace(memory.toLong, Long.MaxValue, folder.toFile)
+        var hasFolder = false
         val tables =
           Seq.tabulate(1 + random.nextInt(3))(n => new Table(random, space, n.toLong, largest))
         (1 to (if (memory == 0) 30 else 100)).foreach { _ =>
           tables(random.nextInt(tables.size)).step()
           assert(space.memoryUsed <= memory)
           assert(!space.isFull)
+          hasFolder |= space.diskUsed > 0
           spilled = math.max(spilled, space.diskUsed)
         }
         tables.foreach(_.end())
@@ -156,7 +156,8 @@ class TableQueuePropertySuite extends AnyFunSuite {
         assert(space.diskUsed == 0)
         assert(folder.toFile.list().toSeq == Seq.empty)
         space.close()
-        assert(!Files.exists(folder))
+        // The space removes the folder if it has asked for it.
+        assert(!hasFolder || !Files.exists(folder))
       }
     }
     assert(spilled > 2 * 1024 * 1024, "Nothing went to files.")
