@@ -195,16 +195,13 @@ object TableMode {
 
   object Both { val name = "both" }
 
-  val names: Seq[String] = Seq(Mirror.name, Versions.name, History.name, Both.name)
+  val names: Seq[String] = all(History.DefaultPrefix).map(_.name)
 
   /** Returns a mode by its name; None if there is no such mode. */
-  def of(name: String, prefix: String): Option[TableMode] = name match {
-    case Mirror.name   => Some(Mirror)
-    case Versions.name => Some(Versions)
-    case History.name  => Some(History(prefix))
-    case Both.name     => Some(Both(Mirror, History(prefix)))
-    case _             => None
-  }
+  def of(name: String, prefix: String): Option[TableMode] = all(prefix).find(_.name == name)
+
+  private def all(prefix: String) =
+    Seq(Mirror, Versions, History(prefix), Both(Mirror, History(prefix)))
 }
 
 /** The values of the option `onDelete`: what happens in the target to a row that the server deletes. */
