@@ -13,12 +13,12 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * '''The fold''' gives the net effect of all changes of a key in a cut (whole transactions that one commit writes).
  * This is one row in most cases. A key gives no row if nothing is left to do. It gives two rows if a row is replaced,
  * and one more if the row leaves the key. There is a fold for each way in which rows are identified: [[KeyedFold]] if
- * the server sends the old key, [[FullFold]] if it sends the old row too, [[RowCountFold]] if all columns are the key,
- * and [[InsertFold]] if rows are only inserted. [[VersionFold]] makes versions of the rows, and [[HistoryRows]] keeps
+ * the server sends the old key, [[FullFold]] if it sends the old row too, and [[RowCountFold]] if all columns are the
+ * key. Rows that are only inserted need no fold. [[VersionFold]] makes versions of the rows, and [[HistoryRows]] keeps
  * all changes.
  *
  * {{{
- *   messages ──► TableRouter ──────────────► grouped by key, ─► fold ──────────────────► DirectWrite or KeyedWrite
+ *   messages ──► CutRouter ────────────────► grouped by key, ─► fold ──────────────────► DirectWrite or KeyedWrite
  *   of a cut     key, effect on its row      in order of LSN    operation (RowOp),       one commit with the
  *                                            and ordinal        values, flags            mark of the cut
  * }}}
@@ -92,7 +92,7 @@ object ChangeFold {
       else format.truncations.lastOption.fold(all)(last => all.filter(_.isAfter(last.at)))
     val writer = new FoldedRowWriter(format, schema(format))
     if (format.isHistory) new HistoryRows(format, writer, all)
-    else if (format.key.isEmpty && !format.isFull) new InsertFold(format, writer, changes)
+    else if (format.key.isEmpty && !format.isFull) changes.map(inserted(format, writer, _))
     else {
       val fold =
         if (format.key.isEmpty) new RowCountFold(format, writer)
@@ -102,6 +102,22 @@ object ChangeFold {
         else new KeyedFold(format, writer)
       new ChangeFold(changes, fold, if (format.keepsRows) format.truncations else Vector.empty)
     }
+  }
+
+  /**
+   * The new row of a table without a replica identity. For such a table, the server sends no updates and
+   * deletes.
+   */
+  private def inserted(
+      format: FoldFormat,
+      writer: FoldedRowWriter,
+      change: ChangeView
+  ): InternalRow = {
+    if (change.kind != RowEffect.Insert) throw TableError.keyNotSent(format.name)
+    writer.start()
+    writer.add(Image.sent(change))
+    writer.fill(areUnsent = false)
+    writer.row
   }
 }
 
@@ -331,7 +347,7 @@ final private class MarkedRow(
   /** Writes the row. Returns whether a column without a value is NULL. */
   def add(writer: FoldedRowWriter): Boolean = {
     writer.start()
-    images.foreach(writer.add)
+    images.foreach(writer.add(_))
     writer.delete(lsn, time)
     images.exists(_.isWhole)
   }
@@ -481,24 +497,5 @@ final class RowCountFold(format: FoldFormat, writer: FoldedRowWriter) extends Ke
     }
     last = null
     count = 0
-  }
-}
-
-/**
- * The new rows of a table without a replica identity. For such a table, the server sends no updates and
- * deletes.
- */
-final class InsertFold(format: FoldFormat, writer: FoldedRowWriter, changes: Iterator[ChangeView])
-    extends Iterator[InternalRow] {
-
-  override def hasNext: Boolean = changes.hasNext
-
-  override def next(): InternalRow = {
-    val change = changes.next()
-    if (change.kind != RowEffect.Insert) throw TableError.keyNotSent(format.name)
-    writer.start()
-    writer.add(Image.sent(change))
-    writer.fill(areUnsent = false)
-    writer.row
   }
 }

@@ -50,13 +50,8 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     Arrays.fill(isWritten, false)
   }
 
-  /** Adds the values that the earlier images do not have. */
-  def add(image: Image): Unit = add(image, onlyKey = false)
-
-  /** Adds the values of the key. */
-  def addKey(image: Image): Unit = add(image, onlyKey = true)
-
-  private def add(image: Image, onlyKey: Boolean): Unit = {
+  /** Adds the values that the earlier images do not have, or only those of the key. */
+  def add(image: Image, onlyKey: Boolean = false): Unit = {
     val row = images.start(image)
     val columns = readersOf(image.definition)
     var column = 0
@@ -311,7 +306,7 @@ final class NewestImages(format: FoldFormat) {
   /** Whether a column without a value is NULL. */
   def areWhole: Boolean = images.nonEmpty && images.last.isWhole
 
-  def write(writer: FoldedRowWriter): Unit = images.foreach(writer.add)
+  def write(writer: FoldedRowWriter): Unit = images.foreach(writer.add(_))
 
   /** Adds the newest image, and forgets each image whose values are all in newer images. */
   def add(image: Image): Unit = {

@@ -117,7 +117,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       if (expected != null) {
         isChecked = true
         writer.start()
-        writer.addKey(last)
+        writer.add(last, onlyKey = true)
         writer.end(commit, time)
         rows += write(expected, isWhole = false, born = null, left = null)
       }
@@ -173,7 +173,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       isRootGiven = true
       writer.start()
       writer.begin(commit, time)
-      writer.addKey(root)
+      writer.add(root, onlyKey = true)
       rows += write(RowOp.Left, isWhole = false, born = null, left = rootAt)
     }
     row
