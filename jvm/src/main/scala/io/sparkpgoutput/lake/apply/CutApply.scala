@@ -26,8 +26,7 @@ import io.sparkpgoutput.lake.route.{
   ChangePacker,
   ChangeView,
   CutRouter,
-  CutSummary,
-  RoutedTable
+  CutSummary
 }
 import io.sparkpgoutput.lake.target.{
   DeltaPartitionText,
@@ -219,7 +218,7 @@ final class CutApply(
     private def run(own: => SparkSession, packer: ChangePacker)(
         commit: (TableBatch, TargetLook) => CutResult
     ): CutResult = {
-      val router = new CutRouter(RoutedTable.of(table, expected, formerNames), packer.add)
+      val router = new CutRouter(table, expected, formerNames, packer.add)
       cut.foreach(router.take)
       packer.flush()
       router.summary.fold(CutResult.nothing) { summary =>

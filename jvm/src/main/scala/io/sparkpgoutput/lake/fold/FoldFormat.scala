@@ -155,12 +155,10 @@ object FoldFormat {
       val types = table.types.withDomains(domains)
       FoldDefinition(relation, types, ordinals)
     }
-    definitions.zip(summary.definitions).foreach { case (bound, definition) =>
-      if (definition.changes > 0) checkTypes(bound, sent, options)
-    }
+    val withChanges = definitions.zip(summary.definitions).filter(_._2.changes > 0)
+    withChanges.foreach { case (bound, _) => checkTypes(bound, sent, options) }
     val key = table.source.key.map(sent.fieldIndex)
-    val toasted =
-      if (table.isHistory) Nil else unsent(table, definitions.zip(summary.definitions))
+    val toasted = if (table.isHistory) Nil else unsent(table, withChanges)
     // The message of a deletion has only the key, so the row keeps its values in the target, and so does a version
     // that ends.
     val goes = table.marks && summary.deletes + summary.keyChanges > 0

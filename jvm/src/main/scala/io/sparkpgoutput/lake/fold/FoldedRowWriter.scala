@@ -20,6 +20,7 @@ import io.sparkpgoutput.lake.route.{
   RowEffect,
   TransactionStart
 }
+import io.sparkpgoutput.protocol.BeginMessage
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.ValueWriter
 
@@ -381,13 +382,13 @@ final class HistoryRows(
       writer.addMissing(image.definition, names)
     }
     writer.fill(areUnsent = false)
-    val transaction = new TransactionStart(change.transaction)
+    val transaction = change.transaction
     val behind = if (changeType eq ChangeType.UpdatePreimage) 0 else 1
     writer.bytes(name(CHANGE_TYPE), changeType.nameBytes)
     writer.number(name(COMMIT_VERSION), change.lsn)
-    writer.number(name(COMMIT_TIMESTAMP), transaction.timestamp)
-    writer.number(name(XID), transaction.xid)
-    writer.bytes(name(ORIGIN), transaction.origin)
+    writer.number(name(COMMIT_TIMESTAMP), BeginMessage.timestamp(transaction))
+    writer.number(name(XID), BeginMessage.xid(transaction))
+    writer.bytes(name(ORIGIN), TransactionStart.origin(transaction))
     writer.number(name(ORDINAL), 2 * change.ordinal + behind)
     writer.bytes(name(KEYS), keys(change.definition))
     writer.bytes(name(MISSING), names.names)

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
 import io.sparkpgoutput.changes.rows.RowImage
-import io.sparkpgoutput.protocol.{BigEndian, EncodedTuple, StructSchema}
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, EncodedTuple, StructSchema}
 
 /** The columns of a change of a row, as the router gives it. */
 object ChangeFields extends StructSchema {
@@ -252,7 +252,7 @@ final class ChangeView {
   def transaction: Array[Byte] = row.getBinary(ChangeFields.TRANSACTION)
 
   /** The time of the commit, in microseconds since 1970, if the table has the beginning of the transaction. */
-  def time: Long = new TransactionStart(transaction).timestamp
+  def time: Long = BeginMessage.timestamp(transaction)
 
   def position: MessagePosition = MessagePosition(lsn, ordinal)
 

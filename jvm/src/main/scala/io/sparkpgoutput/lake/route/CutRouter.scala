@@ -38,12 +38,28 @@ import io.sparkpgoutput.rows.RowSchema
  * larger than the memory.
  *
  * A change makes two rows if an update gives a row another key, none if it has no effect, else one. A TRUNCATE makes
- * one if all changes are kept ([[RoutedTable.isHistory]]).
+ * one if all changes are kept, for a history.
  *
+ * @param mark the transactions with a lower commit LSN are in the target already
+ * @param names the column of the target for each name at the server that is not the target's
  * @param put takes a row, which is valid until it returns
  */
-final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
+final class CutRouter(
+    table: MirroredTable,
+    mark: Long,
+    names: Map[String, String],
+    put: InternalRow => Unit
+) {
   import CutRouter._
+
+  /** The columns by which rows are found if the replica identity is FULL. Else, the Relation message names them. */
+  private val key = table.targetKey.toSet
+
+  /** The columns of the target in which two texts can be the same number. */
+  private val numbers = table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet
+
+  /** Whether changes have the beginnings of their transactions, for a history, or for the times of others. */
+  private val hasTransactions = table.mode != TableMode.Mirror
 
   private val decoder = new ChangeMessageDecoder(TextEncoding.Utf8)
   private val relations = new RelationDecoder(TextEncoding.Utf8)
@@ -98,7 +114,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   }
 
   /** Whether the changes of the transaction are not in the target yet. */
-  private def isNew = !Lsn.isBelow(lsn, table.mark)
+  private def isNew = !Lsn.isBelow(lsn, mark)
 
   private def begin(message: Array[Byte]): Unit = {
     lsn = BeginMessage.lsn(message)
@@ -110,7 +126,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
     val relation = relations.relation(SchemaMessage.outsideStream(message, position))
     val used = relation.columns.map(_.typeId).distinct.flatMap(types.get(_))
     if (current == null || !current.isSame(message, used)) {
-      current = new DefinedTable(table, relation, message, used, definitions.length)
+      current = new DefinedTable(relation, message, used, definitions.length)
       definitions += current
     }
   }
@@ -118,7 +134,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
   private def truncate(ordinal: Long): Unit = {
     truncations :+= Truncation(MessagePosition(lsn, ordinal), time)
     lastCommit = time
-    if (table.isHistory) write(RowEffect.Truncate, newKey, ordinal, TruncateMessage.of(table.oid))
+    if (table.isHistory) write(RowEffect.Truncate, newKey, ordinal, TruncateMessage.of(table.source.oid))
   }
 
   private def change(ordinal: Long, message: Array[Byte]): Unit = {
@@ -222,7 +238,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
         "PGOUTPUT_SCHEMA_MISMATCH.RELATION",
         "place" -> s"message $position",
         "table" -> current.relation.name,
-        "oid" -> table.oid,
+        "oid" -> table.source.oid,
         "found" -> RowSchema.columns(tuple.columns),
         "wanted" -> RowSchema.columns(columns)
       )
@@ -238,7 +254,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
       row.update(ChangeFields.LSN, lsn)
       row.update(ChangeFields.ORDINAL, ordinal)
       row.update(ChangeFields.KIND, effect)
-      row.update(ChangeFields.TRANSACTION, if (table.hasTransactions) transaction else null)
+      row.update(ChangeFields.TRANSACTION, if (hasTransactions) transaction else null)
       row.update(ChangeFields.WHOLE, isWhole)
       row.update(ChangeFields.DEFINITION, current.number)
       row.update(ChangeFields.MESSAGE, message)
@@ -269,6 +285,55 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
         lastCommit
       )
     )
+
+  /**
+   * A table by one Relation message.
+   *
+   * @param message the Relation message
+   * @param types the Type messages of its columns
+   * @param number the number of the definition in the cut
+   */
+  final private class DefinedTable(
+      val relation: Relation,
+      message: Array[Byte],
+      types: IndexedSeq[Array[Byte]],
+      val number: Int
+  ) {
+    private val targets = relation.columns.map(column => names.getOrElse(column.name, column.name))
+    val isFull: Boolean = relation.identity == ReplicaIdentity.Full.code
+
+    /** True if the target has no column that the definition does not have. */
+    val isComplete: Boolean = table.schema.fieldNames.forall(targets.contains)
+
+    /** True if a row is identified by all of its values. */
+    val keyIsRow: Boolean = isFull && key.isEmpty
+    val isIdentity: Array[Boolean] = relation.columns.map(_.isKey).toArray
+    val inKey: Array[Boolean] = if (isFull && !keyIsRow) targets.map(key).toArray else isIdentity
+    val hasKey: Boolean = inKey.contains(true)
+    val isNumber: Array[Boolean] = targets.map(name => !keyIsRow && numbers(name)).toArray
+    val missingKey: Seq[String] = if (isFull) (key -- targets).toSeq else Nil
+
+    val unsent: Array[Boolean] = new Array[Boolean](targets.length)
+    var changes = 0L
+    var updates = 0L
+
+    /** The LSN of the first commit with an insert that did not send all values. */
+    var partialInsert: Option[Long] = None
+
+    def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
+      Arrays.equals(message, otherMessage) &&
+        types.corresponds(otherTypes)((one, other) => Arrays.equals(one, other))
+
+    def report: CutDefinition = CutDefinition(
+      relation,
+      types,
+      changes,
+      updates,
+      unsent.toIndexedSeq,
+      partialInsert,
+      missingKey
+    )
+  }
 }
 
 private object CutRouter {
@@ -281,50 +346,6 @@ private object CutRouter {
 
   private val tuples =
     Seq(ChangeMessageDecoder.Key, ChangeMessageDecoder.Old, ChangeMessageDecoder.New)
-}
-
-/**
- * A table whose changes are taken out of the messages of a cut.
- *
- * @param mark the transactions with a lower commit LSN are in the target already
- * @param columns the columns of the target that come from the server
- * @param key
- *   the columns by which rows are found if the replica identity is FULL. In all other cases, the
- *   Relation message names them.
- * @param numbers the columns of the target in which two texts can be the same number
- * @param names the column of the target for each name at the server that is not the target's
- * @param isHistory
- *   true gives all changes as messages, in order. Then only the oid and the mark count.
- * @param hasTransactions
- *   true gives the changes with the beginnings of their transactions, for a history, or for the time of a deletion or
- *   of a version
- */
-final case class RoutedTable(
-    oid: Long,
-    mark: Long,
-    columns: Set[String],
-    key: Set[String],
-    numbers: Set[String],
-    names: Map[String, String],
-    isHistory: Boolean,
-    hasTransactions: Boolean
-) {
-
-  /** The column of the target for a column at the server. */
-  def nameOf(column: String): String = names.getOrElse(column, column)
-}
-
-object RoutedTable {
-  def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable = RoutedTable(
-    table.source.oid,
-    mark,
-    table.schema.fieldNames.toSet,
-    table.targetKey.toSet,
-    table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet,
-    names,
-    table.isHistory,
-    hasTransactions = table.mode != TableMode.Mirror
-  )
 
   /** Returns whether the text of a value has numbers and nothing that can look like one. */
   private def isOfNumbers(dataType: DataType): Boolean = dataType match {
@@ -396,75 +417,17 @@ final case class CutDefinition(
     missingKey: Seq[String]
 )
 
-/**
- * A table by one Relation message.
- *
- * @param message the Relation message
- * @param types the Type messages of its columns
- * @param number the number of the definition in the cut
- */
-final private class DefinedTable(
-    table: RoutedTable,
-    val relation: Relation,
-    message: Array[Byte],
-    types: IndexedSeq[Array[Byte]],
-    val number: Int
-) {
-  private val names = relation.columns.map(column => table.nameOf(column.name))
-  val isFull: Boolean = relation.identity == ReplicaIdentity.Full.code
-
-  /** True if the target has no column that the definition does not have. */
-  val isComplete: Boolean = table.columns.forall(names.contains)
-
-  /** True if a row is identified by all of its values. */
-  val keyIsRow: Boolean = isFull && table.key.isEmpty
-  val isIdentity: Array[Boolean] = relation.columns.map(_.isKey).toArray
-  val inKey: Array[Boolean] =
-    if (isFull && !keyIsRow) names.map(table.key).toArray else isIdentity
-  val hasKey: Boolean = inKey.contains(true)
-  val isNumber: Array[Boolean] =
-    names.map(name => !keyIsRow && table.numbers(name)).toArray
-  val missingKey: Seq[String] = if (isFull) (table.key -- names).toSeq else Nil
-
-  val unsent: Array[Boolean] = new Array[Boolean](names.length)
-  var changes = 0L
-  var updates = 0L
-
-  /** The LSN of the first commit with an insert that did not send all values. */
-  var partialInsert: Option[Long] = None
-
-  def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
-    Arrays.equals(message, otherMessage) &&
-      types.corresponds(otherTypes)((one, other) => Arrays.equals(one, other))
-
-  def report: CutDefinition =
-    CutDefinition(relation, types, changes, updates, unsent.toIndexedSeq, partialInsert, missingKey)
-}
-
 /** The place of a message in the stream. */
 final case class MessagePosition(lsn: Long, ordinal: Long)
 
-/**
- * The beginning of a transaction: its Begin message, and its Origin message if there is one.
- *
- * @param bytes the messages, one after the other
- */
-final class TransactionStart(val bytes: Array[Byte]) {
-  import TransactionStart._
-
-  /** The time of the commit, in microseconds since 1970. */
-  def timestamp: Long = BeginMessage.timestamp(bytes)
-
-  def xid: Long = BeginMessage.xid(bytes)
-
-  /** The name of the replication origin in UTF-8; null if there is none. */
-  def origin: Array[Byte] =
-    if (bytes.length == BeginMessage.Size) null
-    else bytes.slice(BeginMessage.Size + OriginHead, bytes.length - 1)
-}
-
+/** The beginning of a transaction: its Begin message and then its Origin message, if there is one. */
 object TransactionStart {
 
   /** Origin: Int64 LSN of the commit at the origin; String name, which a zero byte ends. */
   final private val OriginHead = 1 + 8
+
+  /** The name of the replication origin in UTF-8; null if there is none. */
+  def origin(start: Array[Byte]): Array[Byte] =
+    if (start.length == BeginMessage.Size) null
+    else start.slice(BeginMessage.Size + OriginHead, start.length - 1)
 }

@@ -12,8 +12,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
-import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
-import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter, CutSummary, RoutedTable}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter, CutSummary}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
@@ -120,12 +120,13 @@ class ChangeFoldSuite extends AnyFunSuite {
   /** Routes the changes of a table, and sorts them as executors do. */
   private def sortedChanges(
       batch: Seq[(Long, Long, Array[Byte])],
-      table: RoutedTable,
+      table: MirroredTable,
+      names: Map[String, String],
       inForce: Option[Array[Byte]] = None
   ): (Option[CutSummary], Seq[UnsafeRow]) = {
     val rows = Vector.newBuilder[UnsafeRow]
-    val router = new CutRouter(table, row => rows += columns(row).copy())
-    CutOfServer(table.oid, batch, end = 0, inForce).foreach(router.take)
+    val router = new CutRouter(table, 0, names, row => rows += columns(row).copy())
+    CutOfServer(table.source.oid, batch, end = 0, inForce).foreach(router.take)
     val sorted = rows.result().sortBy { row =>
       (
         row.getLong(ChangeFields.HASH),
@@ -143,7 +144,7 @@ class ChangeFoldSuite extends AnyFunSuite {
       names: Map[String, String] = Map.empty
   ): Map[Long, CutSummary] = copies.flatMap { copy =>
     val table = copy.server.target
-    val (found, rows) = sortedChanges(batch, RoutedTable.of(table, 0, names), copy.definition)
+    val (found, rows) = sortedChanges(batch, table, names, copy.definition)
     CutOfServer(table.source.oid, batch, end = 0).definition
       .foreach(definition => copy.definition = Some(definition))
     found.map { summary =>
@@ -264,7 +265,7 @@ class ChangeFoldSuite extends AnyFunSuite {
           Seq(server.update(row(6, "a"), row(4, "b")), server.update(row(4, "b"), row(4, "c")))
         ).flatten
       )
-      val (summary, rows) = sortedChanges(messages, RoutedTable.of(server.target, 0, Map.empty))
+      val (summary, rows) = sortedChanges(messages, server.target, Map.empty)
       for (splits <- Seq(false, true)) {
         val format = FoldFormat.of(
           server.target,

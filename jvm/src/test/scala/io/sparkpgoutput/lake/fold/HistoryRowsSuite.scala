@@ -15,7 +15,7 @@ import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, Ta
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
-import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter, RoutedTable}
+import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter}
 import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows of histories, compared with those of `pgoutput_changes`. */
@@ -42,7 +42,7 @@ class HistoryRowsSuite extends AnyFunSuite {
     targets.zip(tables).flatMap { case (target, table) =>
       val routed = Vector.newBuilder[UnsafeRow]
       val router =
-        new CutRouter(RoutedTable.of(target, 0, names), row => routed += unsafe(row).copy())
+        new CutRouter(target, 0, names, row => routed += unsafe(row).copy())
       CutOfServer(table.oid, batch, end = 0).foreach(router.take)
       router.summary.map { summary =>
         val sorted = routed.result()

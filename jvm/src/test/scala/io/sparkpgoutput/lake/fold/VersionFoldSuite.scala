@@ -37,7 +37,7 @@ class VersionFoldSuite extends AnyFunSuite {
     def write(batch: Seq[(Long, Long, Array[Byte])]): Unit = {
       val changes = Vector.newBuilder[Array[Byte]]
       val packer = new ChangePacker(1 << 20, changes += _)
-      val router = new CutRouter(RoutedTable.of(server.target, 0, Map.empty), packer.add)
+      val router = new CutRouter(server.target, 0, Map.empty, packer.add)
       CutOfServer(server.oid, batch, end = 0, definition).foreach(router.take)
       packer.flush()
       CutOfServer(server.oid, batch, end = 0).definition.foreach(found => definition = Some(found))
