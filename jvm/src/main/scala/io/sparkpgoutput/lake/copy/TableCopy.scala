@@ -78,9 +78,6 @@ final class TableCopy private (
   /** When the snapshot was made. */
   def at: Column = timestamp_micros(lit(time))
 
-  /** The columns of the mode, with their values in the rows of the copy. */
-  def added: Seq[(String, Column)] = TableCopy.added(table.mode, lsn, at)
-
   /** Returns the rows for a table of the target that has none yet, with the columns of a mode. */
   def newRows(session: SparkSession, mode: TableMode): DataFrame =
     rows(session).select(col("*") +: TableCopy.added(mode, lsn, at).map { case (name, value) =>
@@ -139,7 +136,7 @@ final class TableCopy private (
     local = Some(CopyProgress(table.source.name.toString, rows.size.toLong, bytes, share = 1))
     if (DataTypeUtils.sameType(columns, table.schema)) rows
     else {
-      val ofMode = added.toMap
+      val ofMode = TableCopy.added(table.mode, lsn, at).toMap
       val cast = columns.map { to =>
         val value = ofMode.getOrElse(to.name, col(quoteIdentifier(to.name)))
         value.cast(to.dataType).as(to.name)
@@ -196,7 +193,7 @@ object TableCopy {
       source: CopySource,
       table: MirroredTable,
       connections: SnapshotConnections,
-      atMost: Option[Duration] = None
+      atMost: Option[Duration]
   ): TableCopy = new TableCopy(
     source,
     table,

@@ -77,7 +77,7 @@ private object TableSnapshot {
       from: CopySource,
       kept: SourceTable,
       connections: SnapshotConnections,
-      atMost: Option[Duration] = None
+      atMost: Option[Duration]
   ): TableSnapshot = ConnectionError.explaining(from.address) {
     Iterator
       .continually {
