@@ -106,32 +106,32 @@ final private class PublishedTables(
     val keys = IndexKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
     published.groupBy(_.oid).toSeq.map { case (oid, sent) =>
       val table = sent.head
-      val ownLeaves = leaves.getOrElse(oid, Nil).map(leaf =>
+      val leavesOfTable = leaves.getOrElse(oid, Nil).map(leaf =>
         leaf.copy(key = keys.of(leaf.oid, leaf.identity))
       )
-      val (sentColumns, others) = columns.getOrElse(oid, Nil).partition(_.isSent)
-      val ownColumns = sentColumns.map { found =>
-        val ofLeaf = ownLeaves.exists(leaf => missing(leaf.oid -> found.column.name))
-        found.column.copy(hasMissing = found.column.hasMissing || ofLeaf)
+      val (sentColumns, unsentColumns) = columns.getOrElse(oid, Nil).partition(_.isSent)
+      val columnsOfTable = sentColumns.map { case Column(column, _) =>
+        val ofLeaf = leavesOfTable.exists(leaf => missing(leaf.oid -> column.name))
+        column.copy(hasMissing = column.hasMissing || ofLeaf)
       }
       val key = keys.of(oid, table.identity)
       SourceTable(
         oid,
         table.name,
-        ownColumns,
-        others.map(_.column.number),
-        if (key.forall(name => ownColumns.exists(_.name == name))) key else Nil,
+        columnsOfTable,
+        unsentColumns.map(_.column.number),
+        if (key.forall(name => columnsOfTable.exists(_.name == name))) key else Nil,
         table.identity,
         SourceTable.Operations.filter(isPublished(_, sent)),
         filter(sent.map(_.rowFilter)),
         table.fileNode,
         table.isPartitioned,
-        ownLeaves,
+        leavesOfTable,
         horizon,
         sent.flatMap(_.memberships).distinct.sorted,
         sent.map(_.publication).toMap,
         table.attributes,
-        isLocked = sent.exists(found => found.hasFilter && found.rowFilter.isEmpty)
+        isLocked = sent.exists(table => table.hasFilter && table.rowFilter.isEmpty)
       )
     }.sortBy(table => (table.name.namespace, table.name.name))
   }

@@ -63,7 +63,7 @@ final private class ServerReadiness(
 
   private val role = connection.query("SELECT current_user")(_.getString(1)).head
   private val version = connection.majorVersion
-  private val sent = sentOperations
+  private val publicationsOfJob = readPublications
   private val files = tables.flatMap(_.files)
   private val oidsOfFiles = PublishedTables.array(files.map(_.oid))
 
@@ -316,7 +316,7 @@ final private class ServerReadiness(
     PublishedTables.array(tables.map(_.oid))
   )
 
-  private def sentOperations: Seq[Publication] = {
+  private def readPublications: Seq[Publication] = {
     val operations = SourceTable.Operations
     connection.query(
       operations.map(name => s", pub$name").mkString("SELECT oid::bigint, pubname", "", " ") +
@@ -333,15 +333,17 @@ final private class ServerReadiness(
 
   /** The publications that have a table. */
   private def publicationsOf(table: SourceTable): Seq[Publication] = {
-    val own = sent.filter(found => table.publications.contains(found.oid))
-    if (own.isEmpty) sent else own
+    val ofTable =
+      publicationsOfJob.filter(publication => table.publications.contains(publication.oid))
+    if (ofTable.isEmpty) publicationsOfJob else ofTable
   }
 
   private def operationsOfAll: Seq[String] = {
-    val unsent = SourceTable.Operations.filterNot(name => sent.exists(_.operations(name)))
+    val unsent =
+      SourceTable.Operations.filterNot(name => publicationsOfJob.exists(_.operations(name)))
     Option.when(unsent.nonEmpty)(
       s"The publications leave out the changes of all tables by ${unsent.mkString(", ")}: " +
-        allOperations(sent.head)
+        allOperations(publicationsOfJob.head)
     ).toSeq
   }
 

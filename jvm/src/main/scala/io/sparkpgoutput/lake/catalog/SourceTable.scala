@@ -61,15 +61,15 @@ final case class SourceTable(
       isExcluded: TableColumn => Boolean,
       hash: TableColumn => Option[String]
   ): SourceTable = {
-    val (left, sent) = columns.partition(isExcluded)
-    copy(columns = sent.map(column => column.copy(hash = hash(column))), excluded = left)
+    val (excludedColumns, sent) = columns.partition(isExcluded)
+    copy(columns = sent.map(column => column.copy(hash = hash(column))), excluded = excludedColumns)
   }
 
   /** Excludes and hashes the same columns as an earlier definition of the table. */
   def hidingAs(kept: SourceTable): SourceTable = {
-    val left = kept.excluded.map(_.number).toSet
+    val excludedNumbers = kept.excluded.map(_.number).toSet
     val hashes = kept.columns.flatMap(column => column.hash.map(column.number -> _)).toMap
-    hiding(column => left(column.number), column => hashes.get(column.number))
+    hiding(column => excludedNumbers(column.number), column => hashes.get(column.number))
   }
 
   /** The tables that hold the rows: the partitions, or the table itself. */

@@ -43,10 +43,10 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
    * when a file is removed, and when the memory has room again.
    */
   @volatile private var isStuck = false
-  @volatile private var tried = 0L
+  @volatile private var lastAttempt = 0L
 
   /** Since when blocks wait for a disk that cannot be written; None if none wait. */
-  @volatile private var failing = Option.empty[Long]
+  @volatile private var failingSince = Option.empty[Long]
 
   /** The bytes that queues have in memory. */
   def memoryUsed: Long = usedMemory.get
@@ -69,23 +69,23 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
    * moment.
    */
   def isStillFull: Boolean = isAboveMemory && isStuck &&
-    failing.forall(System.nanoTime() - _ > QueueSpace.FailingNanos)
+    failingSince.forall(System.nanoTime() - _ > QueueSpace.FailingNanos)
 
   private def isAboveMemory = usedMemory.get > memory
 
   /** Moves blocks to files until the memory is below its limit, if that can be done. */
   private[queue] def makeRoom(): Unit =
-    if (isAboveMemory && !(isStuck && System.nanoTime() - tried < QueueSpace.RetryNanos))
+    if (isAboveMemory && !(isStuck && System.nanoTime() - lastAttempt < QueueSpace.RetryNanos))
       synchronized {
         val outcome = if (isClosed) QueueSpace.NoRoom else spill()
         isStuck = outcome == QueueSpace.NoRoom
-        if (!isStuck) failing = None
-        tried = System.nanoTime()
+        if (!isStuck) failingSince = None
+        lastAttempt = System.nanoTime()
       }
-    else if (!isAboveMemory && (isStuck || failing.nonEmpty)) {
+    else if (!isAboveMemory && (isStuck || failingSince.nonEmpty)) {
       // Nothing waits for the disk any more. An error much later is a new one.
       isStuck = false
-      failing = None
+      failingSince = None
     }
 
   @tailrec private def spill(): QueueSpace.Outcome = {
@@ -121,8 +121,8 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   private[queue] def giveDisk(bytes: Long): Unit = usedDisk.addAndGet(-bytes): Unit
 
   private[queue] def failed(error: IOException): Unit =
-    if (failing.isEmpty) {
-      failing = Some(System.nanoTime())
+    if (failingSince.isEmpty) {
+      failingSince = Some(System.nanoTime())
       logWarning(
         "Changes that wait for their tables stay in memory, since the local disk cannot be written.",
         error

@@ -65,9 +65,9 @@ final class SlotReader(
 
   @volatile private var isStopping = false
   @volatile private var isRenewing = false
-  @volatile private var began = System.nanoTime()
+  @volatile private var sessionBegin = System.nanoTime()
   @volatile private var confirmation = 0L
-  @volatile private var asks = false
+  @volatile private var isAwaited = false
 
   /** The server's process of the session that began last; 0 if there is none. */
   @volatile private var pid = 0
@@ -76,7 +76,7 @@ final class SlotReader(
   private var readLsn = 0L
 
   /** What this session has reached, by its commits and keepalives. */
-  private var reached = 0L
+  private var sessionLsn = 0L
   private var sentLsn = 0L
 
   // The transaction that is being read.
@@ -86,12 +86,12 @@ final class SlotReader(
   private var begin: Array[Byte] = _
   private var origin: Array[Byte] = _
   private var ordinal = 0L
-  private val touched = mutable.LongMap.empty[TableQueue]
+  private val openQueues = mutable.LongMap.empty[TableQueue]
 
   private var lastStatus = 0L
 
   /** When the server has sent the last message, within [[HeardInterval]]; None before the first session. */
-  @volatile private var heard = Option.empty[Long]
+  @volatile private var lastReceipt = Option.empty[Long]
   private var lastQuestion = 0L
   private var statusInterval = LongestStatusInterval
 
@@ -120,7 +120,7 @@ final class SlotReader(
       queues.put(oid, queue).foreach(_.drop())
       // The options hide columns of the table as it is now, and not as it was before.
       relations.get(oid).foreach(sent => relation(sent.message))
-      touched -= oid
+      openQueues -= oid
       made(queue)
     }
     (if (isNewSession) tasksOfNext else tasks).add(() => begin()): Unit
@@ -130,7 +130,7 @@ final class SlotReader(
   def dropQueue(oid: Long, queue: TableQueue): Unit = tasks.add { () =>
     if (queues.get(oid).contains(queue)) {
       queues -= oid
-      touched -= oid
+      openQueues -= oid
     }
     queue.drop()
   }
@@ -142,7 +142,7 @@ final class SlotReader(
   def confirm(lsn: Long): Unit = confirmation = lsn
 
   /** Asks the server how far it is, so that a reader that waits for an LSN gets there at once. */
-  def ask(isWaiting: Boolean): Unit = asks = isWaiting
+  def ask(isWaiting: Boolean): Unit = isAwaited = isWaiting
 
   /** Begins a new session at once, also if the server has to send a transaction again from its beginning. */
   def renew(): Unit = isRenewing = true
@@ -153,15 +153,15 @@ final class SlotReader(
    * such sessions followed one another, the reader would read the same for ever.
    */
   private def isTimeForNext =
-    !tasksOfNext.isEmpty && !isOpen && !Lsn.isBelow(reached, readLsn)
+    !tasksOfNext.isEmpty && !isOpen && !Lsn.isBelow(sessionLsn, readLsn)
 
   /** The age of the session, or of the one that begins. */
-  def sessionMillis: Long = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began)
+  def sessionMillis: Long = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sessionBegin)
 
   def stop(): Unit = isStopping = true
 
   /** The seconds since the last message of the server; None before the first session. */
-  def silence: Option[Double] = heard.map(time => (System.nanoTime() - time) / 1e9)
+  def silence: Option[Double] = lastReceipt.map(time => (System.nanoTime() - time) / 1e9)
 
   /**
    * Reads until [[stop]].
@@ -180,7 +180,7 @@ final class SlotReader(
       while (!isStopping)
         try {
           isRenewing = false
-          began = System.nanoTime()
+          sessionBegin = System.nanoTime()
           // What is asked for from here on needs another session than the one that begins.
           val waiting = tasksOfNext.asScala.toSeq
           session = Some(open(isAgain = failures > 0))
@@ -223,8 +223,8 @@ final class SlotReader(
 
   /** Forgets the changes of a transaction whose end was not read. */
   private def abandon(): Unit = {
-    touched.values.foreach(_.abandon())
-    touched.clear()
+    openQueues.values.foreach(_.abandon())
+    openQueues.clear()
     isOpen = false
     relations.clear()
     types.clear()
@@ -278,10 +278,10 @@ final class SlotReader(
         check()
         statusInterval = ReplicationProtocol.statusInterval(sql)
         events.reads()
-        reached = 0
+        sessionLsn = 0
         sentLsn = 0
         lastStatus = System.nanoTime()
-        heard = Some(lastStatus)
+        lastReceipt = Some(lastStatus)
         new Session(connection, copy)
       }
     }
@@ -347,7 +347,7 @@ final class SlotReader(
 
   private def hear(message: Array[Byte]): Unit = {
     val now = System.nanoTime()
-    if (heard.forall(now - _ > HeardInterval)) heard = Some(now)
+    if (lastReceipt.forall(now - _ > HeardInterval)) lastReceipt = Some(now)
     // The server also sends keepalives, while nothing is written.
     if (message(0) == XLogData) lastData = now
   }
@@ -357,7 +357,7 @@ final class SlotReader(
       throw new SQLException("The server ended the session.", SqlState.ConnectionFailure)
     val now = System.nanoTime()
     // An answer also shows whether the session has reached what was read, which the next one waits for.
-    val isAsking = asks || !tasksOfNext.isEmpty
+    val isAsking = isAwaited || !tasksOfNext.isEmpty
     if (isAsking && now - lastQuestion > QuestionInterval) {
       lastQuestion = now
       send(session, askReply = true)
@@ -391,7 +391,7 @@ final class SlotReader(
   }
 
   private def reach(end: Long, changed: Iterable[Long]): Unit = {
-    reached = Lsn.max(reached, end)
+    sessionLsn = Lsn.max(sessionLsn, end)
     if (Lsn.isBelow(readLsn, end) || changed.nonEmpty) {
       readLsn = Lsn.max(readLsn, end)
       events.read(readLsn, changed)
@@ -413,10 +413,10 @@ final class SlotReader(
       // A renewed session can send again what is in the queues.
       isSkipped = Lsn.isBelow(lsn, readLsn)
     case Tag.Commit =>
-      val changed = touched.keys.toSeq
+      val changed = openQueues.keys.toSeq
       val end = CommitEntry.end(message)
-      touched.values.foreach(_.commit(end))
-      touched.clear()
+      openQueues.values.foreach(_.commit(end))
+      openQueues.clear()
       isOpen = false
       reach(end, changed)
       // Partitions that come and go would fill the memory.
@@ -442,8 +442,7 @@ final class SlotReader(
     val xid = Option(begin).map(BeginMessage.xid)
     val hidden = events.hidden(sent.oid, sent.name, sent.columns.map(_.name), xid)
     val shown = hidden.fold(message)(_.relation(message))
-    val columns =
-      hidden.fold(sent)(_ => decoder.relation(SchemaMessage.outsideStream(shown))).columns
+    val columns = decoder.relation(SchemaMessage.outsideStream(shown)).columns
     val used = columns.map(_.typeId).distinct.flatMap(types.get(_)).toIndexedSeq
     relations.update(
       sent.oid,
@@ -455,8 +454,8 @@ final class SlotReader(
     case null => events.unknown(oid)
     case queue =>
       if (!Lsn.isBelow(lsn, queue.from)) {
-        if (!touched.contains(oid)) {
-          touched.update(oid, queue)
+        if (!openQueues.contains(oid)) {
+          openQueues.update(oid, queue)
           queue.begin(begin, origin)
         }
         val sent = relations.getOrElse(
@@ -479,7 +478,7 @@ final class SlotReader(
    * by itself, so a regular update asks for an answer.
    */
   private def status(session: Session): Unit = {
-    val isConfirming = confirmation != sentLsn && !Lsn.isBelow(reached, confirmation)
+    val isConfirming = confirmation != sentLsn && !Lsn.isBelow(sessionLsn, confirmation)
     val isDue = System.nanoTime() - lastStatus > statusInterval
     if (isConfirming || isDue) send(session, askReply = isDue)
   }
@@ -490,8 +489,8 @@ final class SlotReader(
    */
   private def send(session: Session, askReply: Boolean): Unit = {
     val confirmed = confirmation
-    val flushed = if (confirmed == sentLsn || Lsn.isBelow(reached, confirmed)) 0 else confirmed
-    val update = statusUpdate(reached, flushed, confirmed, askReply)
+    val flushed = if (confirmed == sentLsn || Lsn.isBelow(sessionLsn, confirmed)) 0 else confirmed
+    val update = statusUpdate(sessionLsn, flushed, confirmed, askReply)
     session.copy.writeToCopy(update, 0, update.length)
     session.copy.flushCopy()
     if (flushed != 0) sentLsn = flushed
@@ -502,10 +501,10 @@ final class SlotReader(
   private def last(session: Session): Unit = {
     val deadline = System.nanoTime() + LastInterval
     while (confirmation != sentLsn && System.nanoTime() < deadline) {
-      if (Lsn.isBelow(reached, confirmation)) {
+      if (Lsn.isBelow(sessionLsn, confirmation)) {
         val message = session.copy.readFromCopy(false)
         if (message == null) idle(session)
-        else if (message(0) == Keepalive) reached = Lsn.max(reached, keepaliveLsn(message))
+        else if (message(0) == Keepalive) sessionLsn = Lsn.max(sessionLsn, keepaliveLsn(message))
       }
       status(session)
     }

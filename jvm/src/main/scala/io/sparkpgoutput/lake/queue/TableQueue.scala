@@ -30,20 +30,20 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
 
   /** The Begin message of the oldest transaction that is whole, null if there is none. */
   private var oldestBegin: Array[Byte] = null
-  private var committed = 0L
+  private var wholeTransactions = 0L
   private var allChanges = 0L
   private var allBytes = 0L
-  private var inMemory = 0L
+  private var memoryBytes = 0L
   private var isDropped = false
 
   /** Transactions with a commit LSN below it are not taken: the queue has them, or had them. */
-  private var taken = from
+  private var nextLsn = from
 
   /** The definition that was queued last. */
-  private var queued: TableMessages = null
+  private var lastDefinition: TableMessages = null
 
   /** The definition of the last change, to compare its bytes once only. */
-  private var seen: TableMessages = null
+  private var definitionOfChange: TableMessages = null
 
   /** The open transaction, null if there is none. */
   private var open: UncommittedTransaction = null
@@ -55,7 +55,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   private var file: SpillFile = null
 
   /** Files that no block needs any more. */
-  private val unneeded = mutable.ArrayBuffer.empty[SpillFile]
+  private val unneededFiles = mutable.ArrayBuffer.empty[SpillFile]
 
   // The reader's side.
 
@@ -70,10 +70,10 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     require(BeginMessage.is(begin), "A transaction begins with a Begin message.")
     append {
       checkNot(open != null || isSkipped, "begins while another is open")
-      isSkipped = Lsn.isBelow(BeginMessage.lsn(begin), taken)
+      isSkipped = Lsn.isBelow(BeginMessage.lsn(begin), nextLsn)
       if (!isSkipped) {
         val block = blockFor(begin)
-        open = new UncommittedTransaction(begin, block, block.used, block.changes, queued)
+        open = new UncommittedTransaction(begin, block, block.used, block.changes, lastDefinition)
         write(begin, Cut.NoOrdinal)
         if (origin != null) write(origin, Cut.NoOrdinal)
       }
@@ -90,13 +90,13 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   def add(message: Array[Byte], ordinal: Long, definition: TableMessages): Unit = append {
     checkNot(open == null && !isSkipped, "has a change, and did not begin")
     if (!isSkipped) {
-      if (definition ne seen) {
-        if (definition != queued) {
+      if (definition ne definitionOfChange) {
+        if (definition != lastDefinition) {
           definition.types.foreach(write(_, Cut.NoOrdinal))
           write(definition.relation, Cut.NoOrdinal)
-          queued = definition
+          lastDefinition = definition
         }
-        seen = definition
+        definitionOfChange = definition
       }
       write(message, ordinal)
       blocks.last.changes += 1
@@ -118,10 +118,10 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
       if (block.commits == 0) block.firstEnd = end
       block.commits += 1
       val time = BeginMessage.timestamp(open.begin)
-      block.last = Place(block.used, end, time, block.changes, block.commits, queued)
-      if (committed == 0) oldestBegin = open.begin
-      committed += 1
-      taken = Lsn.max(taken, end)
+      block.last = Place(block.used, end, time, block.changes, block.commits, lastDefinition)
+      if (wholeTransactions == 0) oldestBegin = open.begin
+      wholeTransactions += 1
+      nextLsn = Lsn.max(nextLsn, end)
     }
     open = null
     isSkipped = false
@@ -136,8 +136,8 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
       while (blocks.last ne open.block) free(blocks.removeLast())
       allBytes -= open.bytes
       allChanges -= open.changes
-      queued = open.queued
-      seen = null
+      lastDefinition = open.queued
+      definitionOfChange = null
       val block = open.block
       block.used = open.used
       block.changes = open.blockChanges
@@ -176,7 +176,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
       !block.isSealed && (block.used == 0 || block.used + size.toLong <= QueueBlock.Size)
     }
     if (!hasRoom) {
-      val block = new QueueBlock(math.max(QueueBlock.FirstSize, size), queued)
+      val block = new QueueBlock(math.max(QueueBlock.FirstSize, size), lastDefinition)
       blocks.lastOption.foreach(_.isSealed = true)
       if (blocks.isEmpty) space.add(this)
       blocks += block
@@ -186,7 +186,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   }
 
   private def addMemory(bytes: Long): Unit = {
-    inMemory += bytes
+    memoryBytes += bytes
     space.addMemory(bytes)
   }
 
@@ -194,7 +194,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
 
   /** The commit LSN of the oldest transaction, also of an open one; None if there is none. */
   def position: Option[Long] = synchronized {
-    val oldest = if (committed > 0) oldestBegin else if (open != null) open.begin else null
+    val oldest = if (wholeTransactions > 0) oldestBegin else if (open != null) open.begin else null
     Option(oldest).map(BeginMessage.lsn)
   }
 
@@ -208,7 +208,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   def bytes: Long = synchronized(allBytes)
 
   /** The bytes that it has in memory. */
-  def memoryUsed: Long = synchronized(inMemory)
+  def memoryUsed: Long = synchronized(memoryBytes)
 
   // The applier's side.
 
@@ -235,7 +235,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
         throw new IllegalStateException(
           s"The queue of the table $oid does not begin with this cut."
         )
-      if (isDropped || committed == cut.transactions) None
+      if (isDropped || wholeTransactions == cut.transactions) None
       else if (cut.last.offset < cut.blocks.last.used)
         Some((cut.blocks.last, cut.last.offset, cut.blocks.last.used))
       else Some((blocks(cut.blocks.size), 0, blocks(cut.blocks.size).used))
@@ -245,7 +245,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     }
     val isRemoved = locked {
       // The reader may have committed the oldest transaction that is left in the meantime.
-      val isKnown = begin.isDefined || committed == cut.transactions
+      val isKnown = begin.isDefined || wholeTransactions == cut.transactions
       if (!isDropped && isKnown) forget(cut, begin)
       isDropped || isKnown
     }
@@ -276,7 +276,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
       free(blocks.removeHead())
       front = Place.beginOfBlock(front.definition)
     }
-    committed -= cut.transactions
+    wholeTransactions -= cut.transactions
     allChanges -= cut.changes
     allBytes -= cut.bytes
     oldestBegin = begin.orNull
@@ -292,7 +292,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     isDropped = true
     open = null
     oldestBegin = null
-    committed = 0
+    wholeTransactions = 0
     allChanges = 0
     allBytes = 0
     space.remove(this)
@@ -324,8 +324,8 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     var files = List.empty[SpillFile]
     val result = synchronized {
       val result = f
-      files = unneeded.toList
-      unneeded.clear()
+      files = unneededFiles.toList
+      unneededFiles.clear()
       result
     }
     files.foreach(space.delete)
@@ -345,7 +345,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   private def leave(of: SpillFile): Unit = {
     of.blocks -= 1
     if (of.blocks == 0) {
-      unneeded += of
+      unneededFiles += of
       if (file eq of) file = null
     }
   }
