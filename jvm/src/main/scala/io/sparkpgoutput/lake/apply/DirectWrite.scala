@@ -96,7 +96,7 @@ final class DirectWrite(
     private val places = lookup.find(
       table,
       key.map(columns.indexOf(_)).toIndexedSeq,
-      Option.when(hasVersions)(columns.indexOf(batch.format.version.toLsn))
+      Option.when(hasVersions)(columns.indexOf(batch.format.toLsn))
     )
     private val unsentAt = unsent.map(columns.indexOf(_))
     private val readColumns =

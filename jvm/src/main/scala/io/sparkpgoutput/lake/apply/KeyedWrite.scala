@@ -78,7 +78,7 @@ final class KeyedWrite(batch: TableBatch) {
     val sameKey = key.map(ordinal => s"t.${name(ordinal)} = s.${column(ordinal)}")
     val finds =
       if (splitsReplaced || hasVersions) Seq(s"s.$Op <> '${RowOp.Replace}'") else Nil
-    val found = if (hasVersions) Seq(s"t.${name(batch.format.version.toLsn)} IS NULL") else Nil
+    val found = if (hasVersions) Seq(s"t.${name(batch.format.toLsn)} IS NULL") else Nil
     (sameKey ++ finds ++ found).mkString(" AND ")
   }
 
@@ -130,11 +130,11 @@ final class KeyedWrite(batch: TableBatch) {
 
   /** The clauses if the target has versions: one ends, and others are added. */
   private def versioning: String = {
-    import batch.format.version._
+    import batch.format.{currentFlag, toLsn, toTime}
     val ends = s"s.${column(toLsn)}"
     val isThere = if (batch.format.repairs) "false" else isOp(RowOp.Insert)
     val isAdded = Seq(RowOp.Replace) ++ (if (batch.format.repairs) Nil else Seq(RowOp.Delete))
-    val others = Seq(toTime, isCurrent)
+    val others = Seq(toTime, currentFlag)
       .map(ordinal => s", t.${name(ordinal)} = s.${column(ordinal)}").mkString
     Seq(
       s"WHEN MATCHED THEN UPDATE SET t.${name(toLsn)} = " +
@@ -148,11 +148,11 @@ final class KeyedWrite(batch: TableBatch) {
 
   /** The clause by which the first TRUNCATE ends the rows that no other change of the cut concerns. */
   private def truncating: String = {
-    import batch.format.{deletedAt, deletedLsn, hasVersions, version}
+    import batch.format.{deletedAt, deletedLsn, hasVersions, toLsn, toTime}
     val first = batch.summary.truncations.head
     val (lsn, time) =
-      if (hasVersions) (version.toLsn, version.toTime) else (deletedLsn, deletedAt)
-    val isCurrent = if (hasVersions) s", t.${name(version.isCurrent)} = false" else ""
+      if (hasVersions) (toLsn, toTime) else (deletedLsn, deletedAt)
+    val isCurrent = if (hasVersions) s", t.${name(batch.format.currentFlag)} = false" else ""
     s"WHEN NOT MATCHED BY SOURCE AND t.${name(lsn)} IS NULL " +
       s"THEN UPDATE SET t.${name(lsn)} = ${first.at.lsn}L, " +
       s"t.${name(time)} = timestamp_micros(${first.time}L)$isCurrent"

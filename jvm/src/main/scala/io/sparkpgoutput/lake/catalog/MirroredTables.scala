@@ -37,13 +37,15 @@ final case class MirroredTable(
     chosen: Set[String] = Set.empty,
     shape: TableShape = TableShape.none
 ) {
-  def isHistory: Boolean = mode.isHistory
 
-  /** Whether the target keeps deleted rows. */
-  def marks: Boolean = mode.marks
+  /** Whether the target has the changes themselves. */
+  def isHistory: Boolean = mode.isInstanceOf[TableMode.History]
+
+  /** Whether the target keeps deleted rows, which are marked. */
+  def marks: Boolean = mode.parts.head == TableMode.Marking
 
   /** Whether the target has all versions of each row. */
-  def hasVersions: Boolean = mode.hasVersions
+  def hasVersions: Boolean = mode == TableMode.Versions
 
   /** The column that is NULL in the rows that the server still has. None if the mode has no such column. */
   def endLsn: Option[String] = mode.parts.head match {
@@ -83,15 +85,6 @@ sealed abstract class TableMode(val name: String) extends Serializable {
   /** The columns of the target that follow those of the table. */
   def columns: StructType
 
-  /** Whether the target keeps deleted rows, which are marked. */
-  def marks: Boolean = false
-
-  /** Whether the target has the changes themselves. */
-  def isHistory: Boolean = false
-
-  /** Whether the target has all versions of each row. */
-  def hasVersions: Boolean = false
-
   /** The mode of each table of the target that has the table. */
   def parts: Seq[TableMode] = Seq(this)
 
@@ -120,7 +113,6 @@ object TableMode {
 
     override val columns: StructType =
       new StructType().add(DeletedAt, TimestampType).add(DeletedLsn, LongType)
-    override def marks: Boolean = true
   }
 
   /**
@@ -135,7 +127,6 @@ object TableMode {
     val ToTimestamp = "_to_timestamp"
     val IsCurrent = "_is_current"
 
-    override def hasVersions: Boolean = true
     override val columns: StructType = new StructType()
       .add(FromLsn, LongType)
       .add(FromTimestamp, TimestampType)
@@ -150,7 +141,6 @@ object TableMode {
    * @param prefix the text with which the names of the columns of a change begin
    */
   final case class History(prefix: String) extends TableMode(History.name) {
-    override def isHistory: Boolean = true
     override def columns: StructType =
       StructType(History.fields.map(field => field.copy(name = prefix + field.name.drop(1))))
   }
@@ -188,7 +178,6 @@ object TableMode {
 
     /** The columns of both tables. */
     override def columns: StructType = StructType(mirror.columns ++ history.columns)
-    override def marks: Boolean = mirror.marks
     override def parts: Seq[TableMode] = Seq(mirror, history)
     override def targets(name: String): Seq[String] = Seq(name, s"${name}_history")
   }

@@ -211,10 +211,10 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private val images = new NewestImages(format)
 
   /** The image that has the key. */
-  private var last: Image = _
+  private var keyImage: Image = _
 
   /** The row of the target, if it was deleted and [[FoldFormat.splitsReplaced]] holds. */
-  private var gone: Image = _
+  private var targetRow: Image = _
 
   /** Whether there was a TRUNCATE, and whether it came before the first change. */
   private var (isEmptied, beginsEmptied) = (false, false)
@@ -224,7 +224,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var commit = 0L
 
   /** The last row that was deleted and is to be marked, if no row with the key comes after it. */
-  private var marked: MarkedRow = _
+  private var markedRow: MarkedRow = _
 
   override def take(change: ChangeView): Unit = {
     val begins = change.begins
@@ -241,8 +241,8 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       case RowEffect.MovedOut => leave(change)
       case _ =>
         exists = true
-        last = Image.sent(change)
-        if (begins) images.begin(change, last) else images.add(last)
+        keyImage = Image.sent(change)
+        if (begins) images.begin(change, keyImage) else images.add(keyImage)
     }
   }
 
@@ -255,22 +255,22 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     isEmptied = true
     if (!isFirst) {
       follow(truncation.at.lsn)
-      vanish(last, truncation.time)
+      vanish(keyImage, truncation.time)
     }
   }
 
   private def vanish(image: Image, time: => Long): Unit = {
     if (format.marks && existed)
-      marked = new MarkedRow(images.toSeq :+ image, images.born, commit, time)
+      markedRow = new MarkedRow(images.toSeq :+ image, images.born, commit, time)
     existed = false
     exists = false
     images.clear()
   }
 
   private def end(change: ChangeView): Unit = {
-    last = Image.old(change)
-    vanish(last, change.time)
-    if (format.splitsReplaced && wasThere && gone == null) gone = last
+    keyImage = Image.old(change)
+    vanish(keyImage, change.time)
+    if (format.splitsReplaced && wasThere && targetRow == null) targetRow = keyImage
   }
 
   /**
@@ -282,14 +282,14 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       writer.start()
       images.write(writer)
       writer.add(Image.old(change))
-      rows += write(RowOp.Left, images.areWhole, images.born, change.position)
+      rows += writer.finish(RowOp.Left, images.areWhole, images.born, change.position)
     }
     end(change)
   }
 
   override def finish(): Unit = {
-    val isReplaced = exists && gone != null
-    if (isReplaced) rows += deleted(gone).copy()
+    val isReplaced = exists && targetRow != null
+    if (isReplaced) rows += deleted(targetRow).copy()
     def op =
       if (isReplaced || beginsEmptied) RowOp.Replace
       else if (wasThere) RowOp.Update
@@ -297,36 +297,26 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     if (exists) {
       writer.start()
       images.write(writer)
-      rows += write(op, images.areWhole, images.born, null)
-    } else if (marked != null) {
-      val isWhole = marked.add(writer)
-      rows += write(op, isWhole, marked.born, null)
-    } else if (wasThere) rows += deleted(last)
+      rows += writer.finish(op, images.areWhole, images.born)
+    } else if (markedRow != null) {
+      val isWhole = markedRow.add(writer)
+      rows += writer.finish(op, isWhole, markedRow.born)
+    } else if (wasThere) rows += deleted(keyImage)
     isFirst = true
     wasThere = false
     exists = false
-    gone = null
+    targetRow = null
     isEmptied = false
     beginsEmptied = false
     commit = 0
-    marked = null
+    markedRow = null
     images.clear()
   }
 
   private def deleted(row: Image): UnsafeRow = {
     writer.start()
     writer.add(row)
-    write(RowOp.Delete, isWhole = true, born = null, left = null)
-  }
-
-  private def write(
-      op: String,
-      isWhole: Boolean,
-      born: MessagePosition,
-      left: MessagePosition
-  ): UnsafeRow = {
-    writer.finish(op, areUnsent = !isWhole, born, left)
-    writer.row
+    writer.finish(RowOp.Delete, isWhole = true)
   }
 }
 
@@ -384,7 +374,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   private val newRows = mutable.ArrayBuffer.empty[NewRow]
 
   /** The row of the target, after it was deleted or has moved. */
-  private var gone: Image = _
+  private var targetRow: Image = _
 
   /** Whether a TRUNCATE has deleted the row of the target. */
   private var isEmptied = false
@@ -396,14 +386,14 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   private var wasMissing = false
 
   /** The last row that was deleted and is to be marked, if no row with the key comes after it. */
-  private var marked: MarkedRow = _
+  private var markedRow: MarkedRow = _
 
   override def take(change: ChangeView): Unit = {
     val isUpdate = change.kind == RowEffect.Update
     val before =
       if (change.begins) null
       else if (!change.hasOld) throw TableError.keyNotSent(format.name)
-      else goes(Image.old(change))
+      else remove(Image.old(change))
     if (before == null || isUpdate) newRows += new NewRow(
       Image.sent(change),
       isUpdate && before.isUpdated,
@@ -415,24 +405,24 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   }
 
   private def mark(image: Image, lsn: Long, time: Long): Unit =
-    marked = new MarkedRow(Seq(image), null, lsn, time)
+    markedRow = new MarkedRow(Seq(image), null, lsn, time)
 
   override def truncate(truncation: Truncation): Unit = {
     val lsn = truncation.at.lsn
     val existing = newRows.filter(_.existedBefore(lsn))
-    if (!isEmptied) wasMissing = gone == null && (marked != null || existing.nonEmpty)
+    if (!isEmptied) wasMissing = targetRow == null && (markedRow != null || existing.nonEmpty)
     isEmptied = true
     existing.foreach(row => mark(row.image, lsn, truncation.time))
     newRows.clear()
   }
 
   /** Removes a row, and returns it. */
-  private def goes(old: Image): NewRow = {
+  private def remove(old: Image): NewRow = {
     val index = reader.indexOf(newRows.toSeq.map(_.image), old)
     if (index >= 0) newRows.remove(index)
     else {
-      if ((gone != null || isEmptied) && !format.repairs) throw format.contradiction
-      if (!isEmptied) gone = old
+      if ((targetRow != null || isEmptied) && !format.repairs) throw format.contradiction
+      if (!isEmptied) targetRow = old
       new NewRow(old, isUpdated = true, lsn = 0, existed = !isEmptied)
     }
   }
@@ -440,20 +430,20 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   override def finish(): Unit = {
     if (newRows.length > 1 && !format.repairs) throw format.contradiction
     val isReplaced =
-      format.splitsReplaced && gone != null && newRows.lastOption.exists(!_.isUpdated)
-    if (isReplaced) rows += write(gone, RowOp.Delete).copy()
+      format.splitsReplaced && targetRow != null && newRows.lastOption.exists(!_.isUpdated)
+    if (isReplaced) rows += write(targetRow, RowOp.Delete).copy()
     def op =
-      if (isReplaced || isEmptied && gone == null && !wasMissing) RowOp.Replace
-      else if (gone == null) RowOp.Insert
+      if (isReplaced || isEmptied && targetRow == null && !wasMissing) RowOp.Replace
+      else if (targetRow == null) RowOp.Insert
       else RowOp.Update
     if (newRows.nonEmpty) rows += write(newRows.last.image, op)
-    else if (marked != null) rows += write(op, marked.add(writer))
-    else if (gone != null) rows += write(gone, RowOp.Delete)
+    else if (markedRow != null) rows += write(op, markedRow.add(writer))
+    else if (targetRow != null) rows += write(targetRow, RowOp.Delete)
     newRows.clear()
-    gone = null
+    targetRow = null
     isEmptied = false
     wasMissing = false
-    marked = null
+    markedRow = null
   }
 
   private def write(image: Image, op: String): UnsafeRow = {
@@ -462,10 +452,8 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     write(op, image.isWhole)
   }
 
-  private def write(op: String, isWhole: Boolean): UnsafeRow = {
-    writer.finish(op, areUnsent = op == RowOp.Update && !isWhole, born = null, left = null)
-    writer.row
-  }
+  private def write(op: String, isWhole: Boolean): UnsafeRow =
+    writer.finish(op, isWhole || op != RowOp.Update)
 }
 
 /**

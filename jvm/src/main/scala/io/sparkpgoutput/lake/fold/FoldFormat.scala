@@ -50,9 +50,9 @@ final case class FoldFormat(
     splitsReplaced: Boolean
 ) {
 
-  def isHistory: Boolean = mode.isHistory
-  def marks: Boolean = mode.marks
-  def hasVersions: Boolean = mode.hasVersions
+  def isHistory: Boolean = mode.isInstanceOf[TableMode.History]
+  def marks: Boolean = mode == TableMode.Marking
+  def hasVersions: Boolean = mode == TableMode.Versions
 
   /** Whether rows that the server does not have any more stay in the target. */
   def keepsRows: Boolean = marks || hasVersions
@@ -61,12 +61,12 @@ final case class FoldFormat(
   def deletedAt: Int = schema.length - 2
   def deletedLsn: Int = schema.length - 1
 
-  /** The ordinals of what says when a version begins and ends. */
-  lazy val version: VersionColumns = {
-    import TableMode.Versions._
-    val at = (name: String) => schema.lastIndexWhere(_.name == name)
-    VersionColumns(at(FromLsn), at(FromTimestamp), at(ToLsn), at(ToTimestamp), at(IsCurrent))
-  }
+  /** The ordinals of the columns of [[TableMode.Versions]]. */
+  def fromLsn: Int = schema.length - 5
+  def fromTime: Int = schema.length - 4
+  def toLsn: Int = schema.length - 3
+  def toTime: Int = schema.length - 2
+  def currentFlag: Int = schema.length - 1
 
   /** How the values of a column are read. */
   def optionsOf(ordinal: Int): ConversionOptions =
@@ -79,15 +79,6 @@ final case class FoldFormat(
       "its changes contradict each other: a row is inserted twice, or a row is changed that is deleted"
   )
 }
-
-/** The ordinals of the columns of [[TableMode.Versions]]. */
-final case class VersionColumns(
-    fromLsn: Int,
-    fromTime: Int,
-    toLsn: Int,
-    toTime: Int,
-    isCurrent: Int
-)
 
 /**
  * A definition of a table.

@@ -81,25 +81,26 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     }
   }
 
+  /** Whether a column of the row is flagged. */
+  var hasUnsent = false
+
   /**
    * Writes NULL for the columns that have no value.
    *
    * @param areUnsent true flags them
-   * @return true if a column is flagged
    */
-  def fill(areUnsent: Boolean): Boolean = {
-    var found = false
+  def fill(areUnsent: Boolean): Unit = {
+    hasUnsent = false
     var ordinal = 0
     while (ordinal < isWritten.length) {
       if (!isWritten(ordinal)) out(ordinal).setNull()
       if (flags(ordinal) >= 0) {
         val isUnsent = areUnsent && !isWritten(ordinal)
         out(flags(ordinal)).write(isUnsent)
-        found |= isUnsent
+        hasUnsent |= isUnsent
       }
       ordinal += 1
     }
-    found
   }
 
   /** Marks the row as one that a commit has deleted. It comes before [[fill]]. */
@@ -110,24 +111,18 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
 
   /** Writes when a version begins. It is current. It comes before [[fill]]. */
   def begin(lsn: Long, time: Long): Unit = {
-    import format.version._
-    put(fromLsn, lsn)
-    put(fromTime, time)
-    Seq(toLsn, toTime).foreach { ordinal =>
-      out(ordinal).setNull()
-      isWritten(ordinal) = true
-    }
-    out(isCurrent).write(true)
-    isWritten(isCurrent) = true
+    put(format.fromLsn, lsn)
+    put(format.fromTime, time)
+    out(format.currentFlag).write(true)
+    isWritten(format.currentFlag) = true
   }
 
   /** Writes when the version of the target ends, which keeps its other values. It comes before [[fill]]. */
   def end(lsn: Long, time: Long): Unit = {
-    import format.version._
-    put(toLsn, lsn)
-    put(toTime, time)
-    out(isCurrent).write(false)
-    isWritten(isCurrent) = true
+    put(format.toLsn, lsn)
+    put(format.toTime, time)
+    out(format.currentFlag).write(false)
+    isWritten(format.currentFlag) = true
   }
 
   private def put(ordinal: Int, value: Long): Unit = {
@@ -162,22 +157,21 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   /**
    * Ends the row of a key.
    *
-   * @param areUnsent true flags the columns without a value
+   * @param isWhole true if a column without a value is NULL; false flags it
    * @param born where these values are, if there are any; null if they are in the target
    * @param left the UPDATE that gave the row another key; null if there was none
-   * @return true if a column is flagged
    */
   def finish(
       op: String,
-      areUnsent: Boolean,
-      born: MessagePosition,
-      left: MessagePosition
-  ): Boolean = {
-    val isUnsent = fill(areUnsent)
+      isWhole: Boolean,
+      born: MessagePosition = null,
+      left: MessagePosition = null
+  ): UnsafeRow = {
+    fill(areUnsent = !isWhole)
     bytes(FoldedColumns.Op, op.getBytes(StandardCharsets.US_ASCII))
-    position(FoldedColumns.Born, if (isUnsent) born else null)
+    position(FoldedColumns.Born, if (hasUnsent) born else null)
     position(FoldedColumns.Left, left)
-    isUnsent
+    row
   }
 
   def row: UnsafeRow = writer.getRow
@@ -243,17 +237,17 @@ final class ImageReader(format: FoldFormat) {
 
   /** Returns for each column of the target whether the image has its value. */
   def sent(image: Image): Array[Boolean] = {
-    val found = new Array[Boolean](format.schema.length)
-    if (image.isWhole) Arrays.fill(found, true)
+    val hasValue = new Array[Boolean](format.schema.length)
+    if (image.isWhole) Arrays.fill(hasValue, true)
     else {
       val row = start(image)
       val targets = ordinals(image.definition)
       targets.indices.foreach { column =>
         val isSent = row.goTo(column) != RowImage.Missing
-        if (targets(column) >= 0) found(targets(column)) = isSent
+        if (targets(column) >= 0) hasValue(targets(column)) = isSent
       }
     }
-    found
+    hasValue
   }
 
   /**
@@ -272,12 +266,12 @@ final class ImageReader(format: FoldFormat) {
   /** The bytes of all values of an image, which are equal if the rows are. */
   private def values(image: Image): KeyBytes = {
     val row = start(image)
-    val found = new KeyBytes
+    val texts = new KeyBytes
     ordinals(image.definition).indices.foreach { column =>
-      if (row.goTo(column) == 't') found.add(row.cells.bytes, row.cells.from, row.cells.to)
-      else found.addNull()
+      if (row.goTo(column) == 't') texts.add(row.cells.bytes, row.cells.from, row.cells.to)
+      else texts.addNull()
     }
-    found
+    texts
   }
 }
 
@@ -313,11 +307,13 @@ final class NewestImages(format: FoldFormat) {
   def add(image: Image): Unit = {
     if (image.isWhole) images.clear()
     else {
-      val found = reader.sent(image)
+      val hasValue = reader.sent(image)
       images.filterInPlace { older =>
-        val before = found.count(identity)
-        reader.sent(older).zipWithIndex.foreach { case (isSent, index) => found(index) |= isSent }
-        found.count(identity) > before
+        val before = hasValue.count(identity)
+        reader.sent(older).zipWithIndex.foreach { case (isSent, index) =>
+          hasValue(index) |= isSent
+        }
+        hasValue.count(identity) > before
       }
     }
     images.prepend(image): Unit

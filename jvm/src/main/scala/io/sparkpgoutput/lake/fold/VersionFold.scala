@@ -44,7 +44,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   private var time = 0L
 
   /** An image with the key. */
-  private var last: Image = _
+  private var keyImage: Image = _
 
   /** Whether a change of the cut has changed or deleted the row of the target. */
   protected var isGone = false
@@ -86,8 +86,8 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     follow(change.lsn, change.time)
     val begins = change.begins
     val isUpdate = change.kind == RowEffect.Update
-    last = if (begins || isUpdate) Image.sent(change) else Image.old(change)
-    this.change(change, last)
+    keyImage = if (begins || isUpdate) Image.sent(change) else Image.old(change)
+    this.change(change, keyImage)
   }
 
   final override def truncate(truncation: Truncation): Unit = {
@@ -105,10 +105,9 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   /** Ends a commit: gives the version that the commit ended, and opens the version that it began. */
   private def close(): Unit = if (commits()) {
     if (open != null) {
-      val at = format.version
-      open.setLong(at.toLsn, commit)
-      open.setLong(at.toTime, time)
-      open.setBoolean(at.isCurrent, false)
+      open.setLong(format.toLsn, commit)
+      open.setLong(format.toTime, time)
+      open.setBoolean(format.currentFlag, false)
       rows += open
       open = null
     } else if (!isChecked) {
@@ -117,7 +116,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       if (expected != null) {
         isChecked = true
         writer.start()
-        writer.add(last, onlyKey = true)
+        writer.add(keyImage, onlyKey = true)
         writer.end(commit, time)
         rows += write(expected, isWhole = false, born = null, left = null)
       }
@@ -146,7 +145,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   /** Returns the position under which the write finds the values of the target that the change did not send. */
   protected def fromTarget(change: ChangeView): MessagePosition = {
     if (root == null) {
-      root = last
+      root = keyImage
       rootAt = change.position
     }
     rootAt
@@ -167,9 +166,8 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       born: MessagePosition,
       left: MessagePosition
   ): UnsafeRow = {
-    val isUnsent = writer.finish(op, areUnsent = !isWhole, born, left)
-    val row = writer.row.copy()
-    if (isUnsent && born != null && born == rootAt && !isRootGiven) {
+    val row = writer.finish(op, isWhole, born, left).copy()
+    if (writer.hasUnsent && born != null && born == rootAt && !isRootGiven) {
       isRootGiven = true
       writer.start()
       writer.begin(commit, time)
@@ -254,33 +252,33 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   private val newVersions = mutable.ArrayBuffer.empty[NewVersion]
 
   /** Whether the commit has removed a row that existed before it. */
-  private var went = false
+  private var hasRemoved = false
 
   override protected def change(change: ChangeView, image: Image): Unit = {
     val begins = change.begins
     if (!begins && !change.hasOld) throw TableError.keyNotSent(format.name)
-    val born = if (begins) null else goes(Image.old(change), change)
+    val born = if (begins) null else remove(Image.old(change), change)
     if (begins || change.kind == RowEffect.Update)
       newVersions += new NewVersion(image, born, commit)
   }
 
   /** Removes a row. Returns the position of the UPDATE whose old row has the values that no message has. */
-  private def goes(old: Image, change: ChangeView): MessagePosition = {
+  private def remove(old: Image, change: ChangeView): MessagePosition = {
     val found = reader.indexOf(newVersions.toSeq.map(_.image), old)
     if (found >= 0) {
       val row = newVersions.remove(found)
-      went |= row.lsn != commit
+      hasRemoved |= row.lsn != commit
       row.born
     } else {
       if ((isGone || isEmptied || isChecked) && !format.repairs) throw format.contradiction
       isGone |= !isEmptied
-      went = true
+      hasRemoved = true
       fromTarget(change)
     }
   }
 
   override protected def vanish(): Unit = {
-    went |= newVersions.exists(_.lsn != commit)
+    hasRemoved |= newVersions.exists(_.lsn != commit)
     newVersions.clear()
   }
 
@@ -289,8 +287,8 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
       if (!format.repairs) throw format.contradiction
       newVersions.remove(0, newVersions.length - 1)
     }
-    val hasChanged = went || newVersions.exists(_.lsn == commit)
-    went = false
+    val hasChanged = hasRemoved || newVersions.exists(_.lsn == commit)
+    hasRemoved = false
     hasChanged
   }
 
@@ -304,6 +302,6 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
 
   override protected def clear(): Unit = {
     newVersions.clear()
-    went = false
+    hasRemoved = false
   }
 }

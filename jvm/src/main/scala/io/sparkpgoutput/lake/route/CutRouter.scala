@@ -134,7 +134,8 @@ final class CutRouter(
   private def truncate(ordinal: Long): Unit = {
     truncations :+= Truncation(MessagePosition(lsn, ordinal), time)
     lastCommit = time
-    if (table.isHistory) write(RowEffect.Truncate, newKey, ordinal, TruncateMessage.of(table.source.oid))
+    if (table.isHistory)
+      write(RowEffect.Truncate, newKey, ordinal, TruncateMessage.of(table.source.oid))
   }
 
   private def change(ordinal: Long, message: Array[Byte]): Unit = {
