@@ -16,26 +16,16 @@ import org.apache.spark.util.LongAccumulator
 import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskContext}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.{HashSalt, Leaf, MirroredTable, QuotedName}
-import io.sparkpgoutput.source.connection.{ServerAddress, ServerConnection}
-import io.sparkpgoutput.types.ConversionOptions
+import io.sparkpgoutput.lake.catalog.{Leaf, MirroredTable, QuotedName}
+import io.sparkpgoutput.source.connection.ServerConnection
 
 /**
  * What the tasks of a copy need. The password and the salt are here, and nowhere else in what Spark sends to
  * executors.
  *
  * @param snapshot the name of the snapshot that all tasks read
- * @param options how values are read
- * @param salt the salt of the hashed columns
  */
-final private case class CopySettings(
-    address: ServerAddress,
-    applicationName: String,
-    snapshot: String,
-    table: MirroredTable,
-    options: ConversionOptions,
-    salt: Option[HashSalt]
-)
+final private case class CopySettings(source: CopySource, snapshot: String, table: MirroredTable)
 
 /** The rows of a table in a snapshot. Each range is a partition. */
 final private class CopyRDD(

@@ -32,11 +32,12 @@ final private class CopyReader(
     holder: Option[ServerConnection] = None
 ) extends Iterator[InternalRow] with AutoCloseable {
   import CopyReader._
-  import settings.{address, table}
+  import settings.source.{address, applicationName}
+  import settings.table
 
   private val rows = new CopyRows(settings)
   private val connection: ServerConnection = holder.getOrElse(ConnectionError.explaining(address) {
-    CopySession.allRows(Connections.open(address, settings.applicationName))
+    CopySession.allRows(Connections.open(address, applicationName))
   })
   private val copy: CopyOut = ConnectionError.explaining(address) {
     connection.orAbort {
@@ -117,7 +118,8 @@ private object CopyReader {
 
 /** Makes rows from what COPY writes, by the conversions that the changes have. Not thread-safe. */
 final private class CopyRows(settings: CopySettings) {
-  import settings.{options, salt, table}
+  import settings.source.{hiding, options}
+  import settings.table
 
   private val schema = table.schema
   private val line = new CopyLine(schema.length)
@@ -134,7 +136,7 @@ final private class CopyRows(settings: CopySettings) {
   }
 
   private val isHashed = table.source.columns.map(_.isHashed).toArray
-  private val hashed: HashedCell = salt.map(new HashedCell(_)).orNull
+  private val hashed: HashedCell = hiding.salt.map(new HashedCell(_)).orNull
 
   /** Reads a row of COPY. The next row overwrites it. */
   def row(text: Array[Byte]): UnsafeRow = {

@@ -38,7 +38,7 @@ final class TableCopy private (
     mirrored: MirroredTable,
     snapshot: TableSnapshot
 ) extends AutoCloseable {
-  import source.{address, applicationName, hiding, options}
+  import source.address
 
   @volatile private var watch = Option.empty[CopyWatch]
 
@@ -147,7 +147,7 @@ final class TableCopy private (
   }
 
   private def settings =
-    CopySettings(address.forTasks, applicationName, snapshot.id, table, options, hiding.salt)
+    CopySettings(source.copy(address = address.forTasks), snapshot.id, table)
 
   private def read(context: SparkContext): CopyRDD = {
     val ranges = CopyRange.of(sizes, context.defaultParallelism)

@@ -9,7 +9,6 @@ import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.SimTable
 import io.sparkpgoutput.source.connection.FakeServer
 import io.sparkpgoutput.source.connection.FakeServer._
-import io.sparkpgoutput.types.ConversionOptions
 
 class CopyReaderSuite extends AnyFunSuite {
   private val table = SimTable(7, "orders", Vector("id")).definition
@@ -28,8 +27,7 @@ class CopyReaderSuite extends AnyFunSuite {
           if sql.startsWith("SET") || sql.startsWith("BEGIN") || sql.contains("LIMIT 0") =>
         Rows(Seq("done" -> ""))
     })
-    val settings =
-      CopySettings(server.address, "test", "a snapshot", table, ConversionOptions(), None)
+    val settings = CopySettings(new CopySource(server.address, "test", Nil), "a snapshot", table)
     Using.resource(server)(_ => intercept[Throwable](new CopyReader(settings, range)))
   }
 
