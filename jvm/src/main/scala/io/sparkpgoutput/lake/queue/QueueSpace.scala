@@ -29,6 +29,8 @@ import io.sparkpgoutput.protocol.BigEndian
 final class QueueSpace(memory: Long, disk: Long, folder: => File)
     extends AutoCloseable
     with Logging {
+  import QueueSpace._
+
   private val usedMemory = new AtomicLong
   private val usedDisk = new AtomicLong
   private val queues = ConcurrentHashMap.newKeySet[TableQueue]()
@@ -69,16 +71,16 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
    * moment.
    */
   def isStillFull: Boolean = isAboveMemory && isStuck &&
-    failingSince.forall(System.nanoTime() - _ > QueueSpace.FailingNanos)
+    failingSince.forall(System.nanoTime() - _ > FailingNanos)
 
   private def isAboveMemory = usedMemory.get > memory
 
   /** Moves blocks to files until the memory is below its limit, if that can be done. */
   private[queue] def makeRoom(): Unit =
-    if (isAboveMemory && !(isStuck && System.nanoTime() - lastAttempt < QueueSpace.RetryNanos))
+    if (isAboveMemory && !(isStuck && System.nanoTime() - lastAttempt < RetryNanos))
       synchronized {
-        val outcome = if (isClosed) QueueSpace.NoRoom else spill()
-        isStuck = outcome == QueueSpace.NoRoom
+        val outcome = if (isClosed) NoRoom else spill()
+        isStuck = outcome == NoRoom
         if (!isStuck) failingSince = None
         lastAttempt = System.nanoTime()
       }
@@ -88,13 +90,11 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
       failingSince = None
     }
 
-  @tailrec private def spill(): QueueSpace.Outcome = {
+  @tailrec private def spill(): Outcome = {
     val outcome =
-      if (!isAboveMemory) QueueSpace.NothingToSpill
-      else queues.asScala.maxByOption(
-        _.memoryUsed
-      ).fold[QueueSpace.Outcome](QueueSpace.NothingToSpill)(_.spill())
-    if (outcome == QueueSpace.Spilled) spill() else outcome
+      if (!isAboveMemory) NothingToSpill
+      else queues.asScala.maxByOption(_.memoryUsed).fold[Outcome](NothingToSpill)(_.spill())
+    if (outcome == Spilled) spill() else outcome
   }
 
   /** Returns the path of a file that does not exist. Only the one that moves blocks asks for it. */
