@@ -74,8 +74,8 @@ final private[job] class Verifications(
   private def answer(id: String, tables: Seq[TableName]): Boolean = {
     val answer =
       try {
-        val found = verify(tables, text => folder.answer(id, JobAnswer(JobAnswer.Waits, text)))
-        JobAnswer(JobAnswer.Done, VerifiedTable.toText(job.session, found))
+        val verified = verify(tables, text => folder.answer(id, JobAnswer(JobAnswer.Waits, text)))
+        JobAnswer(JobAnswer.Done, VerifiedTable.toText(job.session, verified))
       } catch {
         case NonFatal(problem) if !job.isEnding =>
           log.warn(s"The tables cannot be verified. ${TableFailures.text(problem)}")
@@ -92,7 +92,7 @@ final private[job] class Verifications(
    * @param tell is called with the reason if something delays the verification
    */
   def verify(tables: Seq[TableName], tell: String => Unit = _ => ()): Seq[VerifiedTable] =
-    rounds(tables, Nil, MostRounds, tell).sortBy(_.table)
+    rounds(tables, MostRounds, tell).sortBy(_.table)
 
   /**
    * Compares tables in one snapshot. If a table could not be compared for a reason that passes, it is then
@@ -101,22 +101,24 @@ final private[job] class Verifications(
    */
   private def rounds(
       tables: Seq[TableName],
-      done: Seq[VerifiedTable],
-      left: Int,
+      remaining: Int,
       tell: String => Unit
   ): Seq[VerifiedTable] = {
-    val snapshots = if (left == MostRounds) Seq(tables) else tables.map(Seq(_))
-    val found = snapshots.flatMap(round(_, tell))
-    val (again, ended) = found.partition(_.canPass)
-    if (again.isEmpty || left == 1) done ++ found.map(_.table)
-    else {
-      Thread.sleep(MillisBetweenRounds)
-      try rounds(again.map(_.name), done ++ ended.map(_.table), left - 1, tell)
-      catch { case _: Waiting => done ++ found.map(_.table) }
-    }
+    val snapshots = if (remaining == MostRounds) Seq(tables) else tables.map(Seq(_))
+    val results = snapshots.flatMap(names => names.zip(round(names, tell)))
+    val (passing, lasting) = results.partition { case (_, table) => table.canPass }
+    lasting.map(_._2) ++ (
+      if (passing.isEmpty || remaining == 1) passing.map(_._2)
+      else {
+        Thread.sleep(MillisBetweenRounds)
+        try rounds(passing.map(_._1), remaining - 1, tell)
+        catch { case _: Waiting => passing.map(_._2) }
+      }
+    )
   }
 
-  private def round(names: Seq[TableName], tell: String => Unit): Seq[Attempt] = {
+  /** Returns the results in the order of the names. */
+  private def round(names: Seq[TableName], tell: String => Unit): Seq[VerifiedTable] = {
     // The catalog of the tables matters even if no row of them changes.
     look()
     val tables = names.map(name => name -> Requests.table(job.state, name))
@@ -163,7 +165,7 @@ final private[job] class Verifications(
     val patience = System.nanoTime() + MostHold.toNanos
     def isCommitting = !job.isEnding && core.withoutWaking(core => oids.exists(core.isApplying))
     while (isCommitting && System.nanoTime() < patience) Thread.sleep(PauseMillis)
-    val found =
+    val snapshotOrReason =
       if (isCommitting) Left("A commit that has begun before takes long.")
       else
         try Right(SlotSnapshot.make(
@@ -172,7 +174,7 @@ final private[job] class Verifications(
             MostHold
           ))
         catch { case waits: ServerStillWaits => Left(waits.getMessage) }
-    found match {
+    snapshotOrReason match {
       case Right(snapshot) if !Lsn.isBelow(snapshot.lsn, read) => snapshot
       case other =>
         core(_.release(oids))
@@ -201,9 +203,9 @@ final private[job] class Verifications(
       tables: Seq[(TableName, Option[Long])],
       held: Seq[Long],
       lsn: Long
-  ): Seq[Either[Attempt, PinnedTable]] = {
+  ): Seq[Either[VerifiedTable, PinnedTable]] = {
     val patience = System.nanoTime() + MostHold.toNanos
-    val pinned = mutable.HashMap.empty[TableName, Either[Attempt, PinnedTable]]
+    val pinned = mutable.HashMap.empty[TableName, Either[VerifiedTable, PinnedTable]]
     def isThere(oid: Long) = core.withoutWaking { core =>
       core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live) ||
       core.shown(oid).waits.nonEmpty && System.nanoTime() > patience
@@ -227,9 +229,9 @@ final private[job] class Verifications(
       oid: Option[Long],
       isHeld: Boolean,
       lsn: Long
-  ): Either[Attempt, PinnedTable] = {
+  ): Either[VerifiedTable, PinnedTable] = {
     def skipped(target: String, reason: String, canPass: Boolean) =
-      Left(Attempt(name, VerifiedTable(name.toString, target, lsn, Left(reason)), canPass))
+      Left(VerifiedTable(name.toString, target, lsn, Left(reason), canPass))
     // The next snapshot has the table that was made again under this name.
     val isMadeAgain = Requests.table(job.state, name).exists(found => !oid.contains(found.oid))
     oid.flatMap(job.state.tables.get(_)) match {
@@ -256,24 +258,23 @@ final private[job] class Verifications(
     }
   }
 
-  private def compare(pinned: PinnedTable, snapshot: SlotSnapshot): Attempt = {
-    val name = pinned.state.name
+  private def compare(pinned: PinnedTable, snapshot: SlotSnapshot): VerifiedTable =
     try {
-      val found = pinned.compare(job.session, options.source, target, snapshot)
-      val table = VerifiedTable(name.toString, pinned.state.target, snapshot.lsn, Right(found))
-      log.tell(f"The table $name is ${table.result}: ${found.serverRows}%,d rows.")
-      Attempt(name, table, canPass = false)
+      val difference = pinned.compare(job.session, options.source, target, snapshot)
+      val state = pinned.state
+      val table = VerifiedTable(state.name.toString, state.target, snapshot.lsn, Right(difference))
+      log.tell(f"The table ${state.name} is ${table.result}: ${difference.serverRows}%,d rows.")
+      table
     } catch {
       case NonFatal(problem) if !job.isEnding =>
         val canPass = TableFailures.isPassing(problem) || TableFailures.needsCopy(problem)
         failed(pinned.state, snapshot.lsn, problem, canPass)
     }
-  }
 
   private def failed(table: TableState, lsn: Long, problem: Throwable, canPass: Boolean) = {
     val text = TableFailures.text(problem)
     log.warn(s"The table ${table.name} is not verified. $text")
-    Attempt(table.name, VerifiedTable(table.name.toString, table.target, lsn, Left(text)), canPass)
+    VerifiedTable(table.name.toString, table.target, lsn, Left(text), canPass)
   }
 }
 
@@ -287,11 +288,4 @@ private object Verifications {
 
   /** The seconds that the appliers go on before they are held again. */
   private val Pauses = Seq(30, 60, 120, 300, 600)
-
-  /**
-   * The result for a table in one snapshot.
-   *
-   * @param canPass whether another snapshot can have another result
-   */
-  final case class Attempt(name: TableName, table: VerifiedTable, canPass: Boolean)
 }

@@ -45,13 +45,13 @@ final case class PinnedTable(state: TableState, version: String) {
       target: Target,
       snapshot: SlotSnapshot
   ): TableDifference = {
-    val own = ClonedSession.of(session)
+    val clone = ClonedSession.of(session)
     val table = state.table
     Using.resource(TableCopy.join(snapshot, source, table)) { copy =>
-      own.sparkContext.setJobDescription(s"verification of ${table.source.name}")
-      val tasks = math.max(1, own.sparkContext.defaultParallelism / 2)
+      clone.sparkContext.setJobDescription(s"verification of ${table.source.name}")
+      val tasks = math.max(1, clone.sparkContext.defaultParallelism / 2)
       new RowComparison(table.schema, table.source.key, tasks)
-        .compare(copy.rows(own), rows(own, target))
+        .compare(copy.rows(clone), rows(clone, target))
     }
   }
 
@@ -62,14 +62,14 @@ final case class PinnedTable(state: TableState, version: String) {
    */
   private def rows(session: SparkSession, target: Target): DataFrame = {
     val all = target.readVersion(session, state.target, version)
-    val found = state.table.endLsn.fold(all)(name => all.where(col(name).isNull))
-    found.select(state.table.schema.map { field =>
+    val current = state.table.endLsn.fold(all)(name => all.where(col(name).isNull))
+    current.select(state.table.schema.map { field =>
       // Iceberg has the columns of the version, which can have other names and narrower types.
       val names = field.name +: state.formerNames.collect { case (former, field.name) =>
         former
       }.toSeq
       val column: Column = names.flatMap(name =>
-        found.schema.fieldNames.find(_.equalsIgnoreCase(name))
+        current.schema.fieldNames.find(_.equalsIgnoreCase(name))
       ).headOption.fold(lit(null))(name => col(TablePlace.quoted(name)))
       column.cast(field.dataType).as(field.name)
     }: _*)
@@ -81,17 +81,19 @@ final case class PinnedTable(state: TableState, version: String) {
  *
  * @param table the name at the server
  * @param lsn both sides have the transactions with lower commit LSNs, and no others
- * @param found the difference, or why the table was not compared, a sentence
+ * @param outcome the difference, or why the table was not compared, a sentence
+ * @param canPass whether a verification with another snapshot can have another outcome
  */
 final case class VerifiedTable(
     table: String,
     target: String,
     lsn: Long,
-    found: Either[String, TableDifference]
+    outcome: Either[String, TableDifference],
+    canPass: Boolean = false
 ) {
 
   /** The result in one word. */
-  def result: String = found match {
+  def result: String = outcome match {
     case Right(difference) => if (difference.isNone) "equal" else "different"
     case Left(_)           => "skipped"
   }
@@ -126,11 +128,11 @@ object VerifiedTable {
   private def row(table: VerifiedTable): Row = {
     val name = Seq[Any](table.table, table.target, table.result)
     val lsn = Lsn.format(table.lsn)
-    Row.fromSeq(name ++ (table.found match {
+    Row.fromSeq(name ++ (table.outcome match {
       case Left(reason) => Seq[Any](reason, lsn, null, null, null, null, null, null)
-      case Right(found) =>
-        val keys = found.keys.map(key => Row(key.kind, key.key))
-        import found._
+      case Right(difference) =>
+        import difference.{keys => _, _}
+        val keys = difference.keys.map(key => Row(key.kind, key.key))
         Seq[Any](null, lsn, serverRows, targetRows, onlyServer, onlyTarget, different, keys)
     }))
   }
@@ -149,9 +151,10 @@ object VerifiedTable {
 final class RowComparison(schema: StructType, key: Seq[String], tasks: Int) {
   import RowComparison._
 
-  private val columns = schema.indices
-  private val keyColumns = if (key.isEmpty) columns else key.map(schema.fieldIndex)
+  private val keyColumns = if (key.isEmpty) schema.indices else key.map(schema.fieldIndex)
   private val keySchema = StructType(keyColumns.map(schema(_)))
+  private val keyHash = new RowHash(schema, keyColumns)
+  private val rowHash = new RowHash(schema, schema.indices)
 
   def compare(server: DataFrame, target: DataFrame): TableDifference = {
     val there = ranges(server)
@@ -165,33 +168,27 @@ final class RowComparison(schema: StructType, key: Seq[String], tasks: Int) {
   }
 
   private def ranges(rows: DataFrame): KeyRanges = {
-    val (schema, keyColumns, columns) = (this.schema, this.keyColumns, this.columns)
-    read(rows)
-      .mapPartitions { rows =>
-        val keys = new RowHash(schema, keyColumns)
-        val all = new RowHash(schema, columns)
-        val found = KeyRanges.empty
-        rows.foreach(row => found.add(keys.of(row), all.of(row)))
-        Iterator(found)
-      }
-      .fold(KeyRanges.empty)(_ add _)
+    val (keyHash, rowHash) = (this.keyHash, this.rowHash)
+    read(rows).aggregate(KeyRanges.empty)(
+      (ranges, row) => ranges.add(keyHash.of(row), rowHash.of(row)),
+      (ranges, others) => ranges.add(others)
+    )
   }
 
   /** Returns the rows whose keys are in some ranges: their hashes, and their keys. */
   private def inRanges(rows: DataFrame, wanted: Array[Boolean], count: Long): DataFrame = {
-    val (schema, keyColumns, columns) = (this.schema, this.keyColumns, this.columns)
-    val withKey = rows.select(col("*"), struct(keyColumns.map(at => named(schema(at))): _*))
-    val found = read(withKey).mapPartitions { rows =>
-      val keys = new RowHash(schema, keyColumns)
-      val all = new RowHash(schema, columns)
-      rows.map(row => row -> keys.of(row))
+    val (keyHash, rowHash) = (this.keyHash, this.rowHash)
+    val (rowLength, keyLength) = (schema.length, keySchema.length)
+    val withKey = rows.select(col("*"), struct(keySchema.map(named): _*))
+    val hashes = read(withKey).mapPartitions { rows =>
+      rows.map(row => row -> keyHash.of(row))
         .filter { case (_, key) => wanted(KeyRanges.range(key)) }
         .map[InternalRow] { case (row, key) =>
-          val values = row.getStruct(schema.length, keyColumns.length).copy()
-          new GenericInternalRow(Array[Any](key, all.of(row), count, values))
+          val values = row.getStruct(rowLength, keyLength).copy()
+          new GenericInternalRow(Array[Any](key, rowHash.of(row), count, values))
         }
     }
-    RowsOfRdd.toDataFrame(rows.sparkSession, found, hashed)
+    RowsOfRdd.toDataFrame(rows.sparkSession, hashes, hashed)
   }
 
   private def read(rows: DataFrame): RDD[InternalRow] = RowsOfRdd.of(rows).coalesce(tasks)
@@ -274,17 +271,17 @@ private object RowComparison {
  * NaN is NaN and -0 is 0, as in comparisons by PostgreSQL and by Spark. The order of a map does not
  * count. NULL differs from every value, unlike in the function `xxhash64` of Spark.
  *
- * @param columns the places of the columns
+ * @param columns the ordinals of the columns
  */
-final private class RowHash(schema: StructType, columns: Seq[Int]) {
-  private val places = columns.toArray
-  private val types = places.map(schema(_).dataType)
+final private class RowHash(schema: StructType, columns: Seq[Int]) extends Serializable {
+  private val ordinals = columns.toArray
+  private val types = ordinals.map(schema(_).dataType)
 
   def of(row: InternalRow): Long = {
     var hash = RowHash.Seed
     var column = 0
-    while (column < places.length) {
-      hash = RowHash.cell(row, places(column), types(column), hash)
+    while (column < ordinals.length) {
+      hash = RowHash.cell(row, ordinals(column), types(column), hash)
       column += 1
     }
     hash
@@ -352,10 +349,11 @@ private object RowHash {
 final private class KeyRanges(private val counts: Array[Long], private val sums: Array[Long])
     extends Serializable {
 
-  def add(key: Long, row: Long): Unit = {
+  def add(key: Long, row: Long): KeyRanges = {
     val range = KeyRanges.range(key)
     counts(range) += 1
     sums(range) += row
+    this
   }
 
   /** Adds the rows of another part of the same side. */
