@@ -28,14 +28,11 @@ object TableFailures {
   private val LostTasks =
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
 
+  final private val OtherJob = "PGOUTPUT_OTHER_JOB"
+
   /** The errors that a new copy of the table corrects. If another process has taken over, the job ends instead. */
   private val NeedCopy =
-    Set(
-      "PGOUTPUT_TABLE_CHANGED",
-      "PGOUTPUT_SCHEMA_EVOLUTION",
-      "PGOUTPUT_MARK_LOST",
-      "PGOUTPUT_OTHER_JOB"
-    )
+    Set("PGOUTPUT_TABLE_CHANGED", "PGOUTPUT_SCHEMA_EVOLUTION", "PGOUTPUT_MARK_LOST", OtherJob)
 
   /** For example, all slots of the server are in use at the moment. */
   final private val SlotNotCreated = "PGOUTPUT_SLOT_NOT_CREATED"
@@ -62,7 +59,7 @@ object TableFailures {
   def of(error: Throwable): TableFailure = {
     val kind =
       if (isPassing(error)) TableFailure.Waits
-      else known(error).map(_.getCondition) match {
+      else condition(error) match {
         case Some(condition) if NeedCopy(condition)             => TableFailure.NeedsCopy
         case Some("PGOUTPUT_SOURCE_NOT_READY" | SlotNotCreated) => TableFailure.Retried
         case _ if known(error).exists(_.getSqlState == SqlState.InsufficientPrivilege) =>
@@ -75,10 +72,8 @@ object TableFailures {
 
   /** Returns whether the error concerns the whole job, no matter which table met it. */
   def endsJob(error: Throwable): Boolean =
-    !isPassing(error) && known(error).exists {
-      case found: SourceException => EndsJob(found.getCondition)
-      case _                      => false
-    }
+    !isPassing(error) && known(error).exists(_.isInstanceOf[SourceException]) &&
+      condition(error).exists(EndsJob)
 
   /** Returns whether another process, a store or the server is the reason, which passes by itself. */
   def isPassing(error: Throwable): Boolean = ErrorCauses.of(error).exists {
@@ -111,10 +106,12 @@ object TableFailures {
   )
 
   /** Returns whether the server has made no slot, such as when others use all of its slots. */
-  def hasNoSlot(error: Throwable): Boolean = known(error).exists(_.getCondition == SlotNotCreated)
+  def hasNoSlot(error: Throwable): Boolean = condition(error).contains(SlotNotCreated)
 
   private def known(error: Throwable): Option[PgOutputException] =
-    ErrorCauses.of(error).collectFirst { case found: PgOutputException => found }
+    ErrorCauses.of(error).collectFirst { case known: PgOutputException => known }
+
+  private def condition(error: Throwable): Option[String] = known(error).map(_.getCondition)
 
   /** Whether the error comes from this library. Its text then says everything. */
   def isKnown(error: Throwable): Boolean = error.isInstanceOf[Waiting] || known(error).nonEmpty
@@ -138,12 +135,9 @@ object TableFailures {
 
   /** Whether the table has another mark than the one expected, or another process has taken over. */
   def isOtherMark(error: Throwable): Boolean =
-    known(error).exists(found => found.getCondition == "PGOUTPUT_OTHER_JOB") &&
-      !isPassing(error)
+    condition(error).contains(OtherJob) && !isPassing(error)
 
   /** Whether a table has changed in a way that its changes do not show. */
   def needsCopy(error: Throwable): Boolean =
-    known(error).exists(found =>
-      NeedCopy(found.getCondition) && found.getCondition != "PGOUTPUT_OTHER_JOB"
-    )
+    condition(error).exists(NeedCopy - OtherJob)
 }
