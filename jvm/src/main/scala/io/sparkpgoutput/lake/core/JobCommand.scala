@@ -168,11 +168,9 @@ object TableFailure {
 
 /** What `status` shows of a table, in addition to its state. */
 final case class Shown(
-    changes: Long,
-    bytes: Long,
-    oldest: Option[Long],
-    waits: Option[String],
-    nextTry: Option[Instant]
+    changes: Long = 0,
+    bytes: Long = 0,
+    oldest: Option[Long] = None,
+    waits: Option[String] = None,
+    nextTry: Option[Instant] = None
 )
-
-object Shown { val none: Shown = Shown(0, 0, None, None, None) }

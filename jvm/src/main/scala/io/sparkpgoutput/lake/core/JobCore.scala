@@ -304,23 +304,22 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
    *
    * @param upTo the end of the WAL at that look: no table that has left the publication has changes above it
    */
-  def published(tables: Seq[CatalogEntry], upTo: Long, now: Long): Unit = {
-    val (left, wanted) = tables.partition(found => settings.excludes(found.table.source.name))
-    excluded = left.map(_.oid).toSet
+  def published(entries: Seq[CatalogEntry], upTo: Long, now: Long): Unit = {
+    val (others, wanted) = entries.partition(entry => settings.excludes(entry.table.source.name))
+    excluded = others.map(_.oid).toSet
     val oids = wanted.map(_.oid).toSet
     endAtLook = upTo
-    current.tables.values.foreach { table =>
-      val work = works(table.oid)
+    tables.foreach { case (table, work) =>
       if (oids(table.oid)) work.leaving = None
       else if (table.isLeft) change(table.oid)(_.copy(status = leftStatus(table.oid)))
       else if (work.leaving.isEmpty) work.leaving = Some(upTo)
     }
     drops()
     // A later look reads what is locked now.
-    wanted.filterNot(_.isLocked).foreach(one(_, now))
-    moves = TargetOwners.moves(wanted.filter(found => current.tables.contains(found.oid)), current)
-    isLooked = !wanted.exists(found =>
-      found.isLocked && current.tables.get(found.oid).forall(_.isLeft)
+    wanted.filterNot(_.isLocked).foreach(published(_, now))
+    moves = TargetOwners.moves(wanted.filter(entry => current.tables.contains(entry.oid)), current)
+    isLooked = !wanted.exists(entry =>
+      entry.isLocked && current.tables.get(entry.oid).forall(_.isLeft)
     )
   }
 
@@ -329,52 +328,53 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
 
   private def leftStatus(oid: Long): TableStatus = if (excluded(oid)) Excluded else Dropped
 
-  private def one(found: CatalogEntry, now: Long): Unit = {
-    val work = works.getOrElseUpdate(found.oid, new TableWork)
-    if (!work.fingerprint.contains(found.fingerprint)) work.newSince = now
-    work.fingerprint = Some(found.fingerprint)
-    work.problem = found.problem
-    work.mode = Some(found.mode)
-    def markForCopy(reason: String): Unit = change(found.oid)(kept =>
+  private def published(entry: CatalogEntry, now: Long): Unit = {
+    val work = works.getOrElseUpdate(entry.oid, new TableWork)
+    if (!work.fingerprint.contains(entry.fingerprint)) work.newSince = now
+    work.fingerprint = Some(entry.fingerprint)
+    work.problem = entry.problem
+    work.mode = Some(entry.mode)
+    def markForCopy(reason: String): Unit = change(entry.oid)(kept =>
       kept.keepingFormer
-        .copy(table = found.table.copy(target = kept.target), status = Copying(reason))
+        .copy(table = entry.table.copy(target = kept.target), status = Copying(reason))
     )
-    current.tables.get(found.oid) match {
+    current.tables.get(entry.oid) match {
       case None =>
-        put(TableState(found.table, status = Copying("It was added to the publication.")))
-        found.problem.foreach(refuse(found.oid, _, now))
+        put(TableState(entry.table, status = Copying("It was added to the publication.")))
+        entry.problem.foreach(refuse(entry.oid, _, now))
       case Some(table) if table.isLeft =>
         val reason =
           if (table.status == Excluded) "It is not excluded any more."
           else "It is published again."
         // The kept definition says which columns are hidden, and a table with a problem may have no other one.
-        found.problem.fold(markForCopy(reason))(refuse(found.oid, _, now))
+        entry.problem.fold(markForCopy(reason))(refuse(entry.oid, _, now))
       case Some(table) if work.phase == Phase.Idle && table.wantsCopy =>
-        (table.status, found.problem) match {
+        (table.status, entry.problem) match {
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
           // A live table waits for what its copy needs, and goes on with its changes.
-          case (_, Some(problem)) if table.needsCopy => refuse(found.oid, problem, now)
+          case (_, Some(problem)) if table.needsCopy => refuse(entry.oid, problem, now)
           case (Failed(reason, _, _, true), None) if work.isRefused || work.isNews =>
             work.isRefused = false
             markForCopy(reason)
           // It was refused by an earlier process, so nothing of its definition is in the target.
           case (Copying(_, _), None) if table.generation == 0 =>
-            change(found.oid)(_.copy(table = found.table.copy(target = table.target)))
+            change(entry.oid)(_.copy(table = entry.table.copy(target = table.target)))
           case _ => ()
         }
       case Some(table) if table.isFailed && work.isNews => work.notBefore = now
-      case Some(table) if !table.needsCopy && work.followed.contains(found.fingerprint) =>
+      case Some(table) if !table.needsCopy && work.followed.contains(entry.fingerprint) =>
         // The definition is the same, so only later transactions can have removed rows without a message.
-        change(found.oid)(_.seenAt(found.table.source.horizon))
+        change(entry.oid)(_.seenAt(entry.table.source.horizon))
       case _ => ()
     }
   }
 
   /** A table cannot be in the target as it is. It is copied when the reason is gone. */
   private def refuse(oid: Long, problem: String, now: Long): Unit = {
-    works(oid).isRefused = true
-    works(oid).waiting = None
-    change(oid)(_.copy(status = works(oid).failed(problem, now, needsCopy = true)))
+    val work = works(oid)
+    work.isRefused = true
+    work.waiting = None
+    change(oid)(_.copy(status = work.failed(problem, now, needsCopy = true)))
     endIfAsked(oid, problem)
     write(): Unit
   }
@@ -419,14 +419,12 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     write(): Unit
   }
 
-  private def canMove(oid: Long): Boolean = {
-    val work = works(oid)
-    // A table that is not published any more keeps its name until its last changes are applied.
-    work.phase == Phase.Idle && work.leaving.isEmpty
-  }
+  // A table that is not published any more keeps its name until its last changes are applied.
+  private def canMove(oid: Long) = works(oid).phase == Phase.Idle && works(oid).leaving.isEmpty
 
   /** The tables that get or lose a name in the target. */
-  private def involved = TargetOwners.involved(moves, current, works(_).mode)
+  private def involved =
+    if (moves.isEmpty) Set.empty[Long] else TargetOwners.involved(moves, current, works(_).mode)
 
   // Requests.
 
@@ -482,9 +480,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     drops()
     move(now)
     // A table whose name in the target changes begins nothing until then.
-    val blocked = if (moves.isEmpty) Set.empty[Long] else involved.filter(works(_).leaving.isEmpty)
-    if (moves.nonEmpty && involved.exists(works(_).leaving.nonEmpty))
-      giveUpWaiting(blocked.filter(moves.contains))
+    val (leaving, blocked) = involved.partition(works(_).leaving.nonEmpty)
+    if (leaving.nonEmpty) giveUpWaiting(blocked.filter(moves.contains))
     commitSnapshots(now)
     copies(now, blocked)
     cuts(now, blocked)
@@ -496,13 +493,10 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
    * room. Tables that apply what they have make room, and so does the table that loses its queue (see the head).
    */
   private def limits(): Unit = {
-    current.tables.values.foreach { table =>
-      val work = works(table.oid)
-      if (isStuck(table, work)) {
-        val held = readLsn - work.queue.flatMap(_.position).getOrElse(readLsn)
-        if (held > settings.maxHeldWal)
-          giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
-      }
+    tables.foreach { case (table, work) =>
+      val held = readLsn - work.queue.flatMap(_.position).getOrElse(readLsn)
+      if (isStuck(table, work) && held > settings.maxHeldWal)
+        giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
     }
     if (isFull && !isGiving) giveUpOne()
   }
@@ -521,8 +515,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   }
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {
-    val due = current.tables.values.filter { table =>
-      val work = works(table.oid)
+    val due = tables.filter { case (table, work) =>
       // The catalog shows the table as it is now, and that nothing is missing for a copy.
       val isReady = work.fingerprint.nonEmpty && work.problem.isEmpty
       isReady && work.phase == Phase.Idle && work.isDue(now) && !isFull && (table.status match {
@@ -531,9 +524,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         case Live                        => mayMakeSnapshot(table, work, now)
         case _                           => false
       }) && !blocked(table.oid)
-    }.toSeq.sortBy(_.oid)
-    due.take(settings.copiers - works.values.count(_.holdsCopier)).foreach { table =>
-      val work = works(table.oid)
+    }.toSeq.sortBy { case (table, _) => table.oid }
+    due.take(settings.copiers - works.values.count(_.holdsCopier)).foreach { case (table, work) =>
       work.triedWith = work.fingerprint
       if (table.needsCopy) {
         val reason = table.status.why.getOrElse("")
@@ -550,8 +542,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   }
 
   private def cuts(now: Long, blocked: Set[Long]): Unit = if (applying < settings.appliers) {
-    val due = current.tables.values.filter { table =>
-      val work = works(table.oid)
+    val due = tables.filter { case (table, work) =>
       work.phase == Phase.Idle && work.isDue(now) && (table.status match {
         case Live =>
           (isFull || work.snapshot.nonEmpty || catchesUp(table, work, now) ||
@@ -562,8 +553,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         case _                              => false
       }) && !blocked(table.oid)
     }.toSeq
-    due.sortBy(dueSince).take(settings.appliers - applying).foreach { table =>
-      val work = works(table.oid)
+    val oldest = due.sortBy { case (table, work) => dueSince(table, work) }
+    oldest.take(settings.appliers - applying).foreach { case (table, work) =>
       applying += 1
       work.triedWith = work.fingerprint
       work.phase = Phase.Applying

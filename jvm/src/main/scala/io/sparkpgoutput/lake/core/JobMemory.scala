@@ -39,6 +39,9 @@ abstract private[core] class JobMemory(start: JobState) {
   /** The newest state. It can have changes that are not written yet. */
   def state: JobState = current
 
+  protected def tables: Iterable[(TableState, TableWork)] =
+    current.tables.values.map(table => table -> works(table.oid))
+
   def readUpTo: Long = readLsn
 
   /** Returns whether a revision of the state is durable. */
@@ -65,7 +68,7 @@ abstract private[core] class JobMemory(start: JobState) {
     val isDue = now - lastWrite >= WriteMillis
     if (writing == 0 && (isUrgent || isDue)) {
       // An urgent state gets the newest LSN too, because urgent states can follow each other without a pause.
-      tell()
+      advance()
       if (isUrgent || revision > written) {
         isUrgent = false
         writing = revision
@@ -74,7 +77,7 @@ abstract private[core] class JobMemory(start: JobState) {
     }
   }
 
-  protected def tell(): Unit = {
+  private def advance(): Unit = {
     val lsn = confirmable
     if (Lsn.isBelow(current.confirmed, lsn)) {
       current = current.copy(confirmed = lsn)
@@ -89,7 +92,7 @@ abstract private[core] class JobMemory(start: JobState) {
    */
   def finish(): Unit = {
     works.values.filter(_.losing.isEmpty).foreach(_.live.foreach(put))
-    tell()
+    advance()
     isUrgent = true
   }
 
@@ -172,7 +175,7 @@ abstract private[core] class JobMemory(start: JobState) {
   def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
 
   /** What `status` shows of a table in addition to its state. */
-  def shown(oid: Long): Shown = works.get(oid).fold(Shown.none)(work =>
+  def shown(oid: Long): Shown = works.get(oid).fold(Shown())(work =>
     Shown(
       work.queue.fold(0L)(_.changes),
       work.queue.fold(0L)(_.bytes),
@@ -189,8 +192,7 @@ abstract private[core] class JobMemory(start: JobState) {
    *
    * @param since a table is given up if it has waited since this time, or longer
    */
-  def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
-    val work = works(table.oid)
+  def giveUp(since: Long, now: Long): Unit = tables.foreach { case (table, work) =>
     val waits = work.waiting.map(_ -> work.waitingSince) ++ lacksSnapshot(table, work)
     for ((reason, _) <- waits.find(_._2 <= since) if work.phase == Phase.Idle) {
       work.waiting = None
@@ -292,33 +294,27 @@ abstract private[core] class JobMemory(start: JobState) {
     if (!work.isAlone) works.values.foreach(_.isAlone = false)
   }
 
-  /** The table to be copied whose queue has the most bytes, unless a commit still reads the queue. */
-  protected def copyVictim: Option[TableState] = largest((table, work) =>
-    table.needsCopy && work.losing.isEmpty && work.phase != Phase.Applying &&
-      !work.phase.isInstanceOf[Phase.Defining]
-  )
-
-  /**
-   * The table whose open transaction has the most bytes, if no queue has a whole transaction: nothing that is applied
-   * makes room for the rest of the open one.
-   */
-  protected def openVictim: Option[TableState] =
-    if (works.values.exists(_.queue.exists(_.oldest.nonEmpty))) None
-    else largest((table, work) => table.status == Live && work.phase == Phase.Idle)
-
   /** Whether a queue is given up. There is room again when the command that drops it has run. */
   protected def isGiving = commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
     work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
   )
 
-  protected def giveUpOne(): Unit = largest(isStuck).orElse(copyVictim).orElse(openVictim).foreach {
-    table =>
-      val work = works(table.oid)
-      if (table.needsCopy) {
+  protected def giveUpOne(): Unit = {
+    // A commit can still read the queue.
+    def isCopied(table: TableState, work: TableWork) =
+      table.needsCopy && work.losing.isEmpty && work.phase != Phase.Applying &&
+        !work.phase.isInstanceOf[Phase.Defining]
+    lazy val hasWholeTransaction = works.values.exists(_.queue.exists(_.oldest.nonEmpty))
+    // Without a whole transaction, nothing that is applied makes room for the rest of the open one.
+    def isOpen(table: TableState, work: TableWork) =
+      table.status == Live && work.phase == Phase.Idle && !hasWholeTransaction
+    largest(isStuck).orElse(largest(isCopied)).orElse(largest(isOpen)).foreach {
+      case (table, work) if table.needsCopy =>
         // The state first forgets the snapshot, which needs the changes after it.
         change(table.oid)(_.copy(status = Copying(table.status.why.getOrElse(""))))
         work.losing = Some(write())
-      } else giveUpQueue(table, work, DiskFull)
+      case (table, work) => giveUpQueue(table, work, DiskFull)
+    }
   }
 
   /** The copy of a table that has lost its queue begins again, a few times. */
@@ -343,10 +339,10 @@ abstract private[core] class JobMemory(start: JobState) {
       .foreach(table => giveUpQueue(table, works(table.oid), Waits))
 
   /** The table of a kind whose queue has the most bytes. */
-  private def largest(isOne: (TableState, TableWork) => Boolean): Option[TableState] = {
-    def bytes(table: TableState) = works(table.oid).queue.fold(0L)(_.bytes)
-    current.tables.values.filter(table => isOne(table, works(table.oid)) && bytes(table) > 0)
-      .maxByOption(bytes)
+  private def largest(isOne: (TableState, TableWork) => Boolean) = {
+    def bytes(work: TableWork) = work.queue.fold(0L)(_.bytes)
+    tables.filter { case (table, work) => isOne(table, work) && bytes(work) > 0 }
+      .maxByOption { case (_, work) => bytes(work) }
   }
 
   /**
@@ -373,12 +369,10 @@ abstract private[core] class JobMemory(start: JobState) {
   )
 
   /** Since when a table is to be committed, in microseconds: by the clock of the server, if it has changes. */
-  protected def dueSince(table: TableState) = {
-    val work = works(table.oid)
+  protected def dueSince(table: TableState, work: TableWork) =
     work.queue.flatMap(_.oldest).getOrElse(
       if (table.next.nonEmpty) 0L else TimeUnit.MILLISECONDS.toMicros(work.newSince)
     )
-  }
 
   protected def upTo(work: TableWork) =
     (work.limit ++ work.snapshot.map(_.lsn) ++ work.cutEnd).foldLeft(readLsn)(Lsn.min)
@@ -545,7 +539,7 @@ final private class TableWork {
     if (waiting.isEmpty) waitingSince = now
     lastWait = now
     waiting = Some(text)
-    notBefore = now + math.min(most, first << math.min(failures, 20))
+    notBefore = now + longer(first, most, failures)
     failures += 1
   }
 
@@ -560,10 +554,15 @@ final private class TableWork {
   /** How long the next copy waits. The reasons can differ only in the place of a change. */
   def pauseBeforeCopy: Long =
     if (copiesInRow <= MostCopies) 0
-    else math.min(MostRetry, FirstRetry << math.min(copiesInRow - MostCopies - 1, 20))
+    else longer(FirstRetry, MostRetry, copiesInRow - MostCopies - 1)
 }
 
 private object TableWork {
+
+  /** A pause that doubles with each earlier one. */
+  private def longer(first: Long, most: Long, earlier: Int) =
+    math.min(most, first << math.min(earlier, 20))
+
   final val FirstWait = 1000L
 
   /** The time between two tries to make the snapshot of a live table. */
