@@ -81,24 +81,22 @@ object JobStart {
       // The slot has passed changes that the tables can lack, and it is not known which ones.
       if (found.marks.nonEmpty)
         throw new LakeException("PGOUTPUT_CHECKPOINT_LOST.NO_STATE", "target" -> fresh.target)
-      take(fresh, found)
+      // Nothing was read. If the slot exists, the job or its user has made it for this job.
+      val start = JobStart(fresh, needsSlot = found.confirmed.isEmpty)
+      found.confirmed.fold(start)(start.withSlot)
     case Some(kept) =>
       check(fresh, found, kept)
-      val state = fresh.copy(id = kept.id, confirmed = kept.confirmed, tables = kept.tables)
-      // A process was killed before the slot was made, or before it wrote where the slot begins.
-      if (kept.confirmed == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
-      else {
-        checkSlot(found, kept)
-        checkTarget(fresh, found, kept)
-        val tables = kept.tables.filterNot(known => isForgotten(found, known._2)).map {
-          case (oid, table) => oid -> withMark(found, table, fresh.timeline == kept.timeline)
-        }
-        checkServer(found, kept, tables.values)
-        val same = tables.map { case (oid, table) =>
-          oid -> inTarget(fresh, found, kept, reread(fresh, kept, table))
-        }
-        JobStart(state.copy(tables = same), needsSlot = false)
+      checkSlot(found, kept)
+      checkTarget(fresh, found, kept)
+      val tables = kept.tables.filterNot { case (_, table) => isForgotten(found, table) }.map {
+        case (oid, table) => oid -> withMark(found, table, fresh.timeline == kept.timeline)
       }
+      checkServer(found, kept, tables.values)
+      val current = tables.map { case (oid, table) =>
+        oid -> inTarget(fresh, found, kept, reread(fresh, kept, table))
+      }
+      val state = fresh.copy(id = kept.id, confirmed = kept.confirmed, tables = current)
+      JobStart(state, needsSlot = false)
   }
 
   /**
@@ -130,12 +128,6 @@ object JobStart {
     if (fresh.target != kept.target && table.needsCopy && !found.marks.exists(_.oid == table.oid))
       table.copy(mark = None)
     else table
-
-  /** Nothing was read. If the slot exists, the job or its user has made it for this job. */
-  private def take(state: JobState, found: FoundJob) = {
-    val start = JobStart(state, needsSlot = found.confirmed.isEmpty)
-    found.confirmed.fold(start)(start.withSlot)
-  }
 
   private def check(fresh: JobState, found: FoundJob, kept: JobState): Unit = {
     if (fresh.source != kept.source)

@@ -124,12 +124,10 @@ class JobStartSuite extends AnyFunSuite {
     assert(error.getMessage.contains("spark-pgoutput resync --all"))
   }
 
-  test("a job that was killed before it knew where its slot begins goes on with the same UUID") {
-    val begun = fresh.copy(id = "job")
-    assert(outcome(found(Some(begun), confirmed = None, marks = Nil)) == "makes the slot")
-    val taken = start(found(Some(begun), confirmed = Some(77), marks = Nil))
-    assert(taken.state == begun.copy(confirmed = 77))
-    assert(JobStart(begun, needsSlot = true).withSlot(88).state.confirmed == 88)
+  test("a new job begins where its slot begins") {
+    val taken = start(found(None, confirmed = Some(77), marks = Nil))
+    assert(taken == JobStart(fresh.copy(confirmed = 77), needsSlot = false))
+    assert(JobStart(fresh, needsSlot = true).withSlot(88).state.confirmed == 88)
   }
 
   test("the session begins at the LSN of the state, also if the slot is below it") {
