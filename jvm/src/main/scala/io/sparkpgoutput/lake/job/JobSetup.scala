@@ -45,7 +45,7 @@ private[job] object JobSetup {
       val kept = folder.read()
       // An error of the target waits, because the server says best what is wrong with the connection.
       val keys = new KeyCache(
-        options.keyCacheMemoryBytes,
+        options.keyCacheMemory,
         options.keyCacheDisk,
         LocalFolder.make("spark-pgoutput-keys")
       )
@@ -284,16 +284,13 @@ final private[job] class ReadyJob(
    * server, and its checkpoint folder, can be lost.
    */
   private def startOver(): JobStart = {
-    val jobs = found.map(_.properties.job).distinct
-    val id = kept.map(_._2.id).orElse(jobs match {
-      case Seq(one) => Some(one)
+    val id = kept.fold(found.map(_.properties.job).distinct match {
+      case Seq(one) => one
       case one +: another +: _ =>
         throw new LakeException("PGOUTPUT_OTHER_JOB.TWO_JOBS", "one" -> one, "other" -> another)
-      case _ => None
-    }).getOrElse(throw new LakeException(
-      "PGOUTPUT_REPLICATE_OPTION.NO_JOB",
-      "target" -> options.target
-    ))
+      case _ =>
+        throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> options.target)
+    })(_._2.id)
     slot.foreach { found =>
       if (kept.exists(_._2.slot != options.slot))
         throw new LakeException(
@@ -323,7 +320,7 @@ final private[job] class ReadyJob(
       // From now on, a process that knows only the earlier copies cannot write the tables.
       val ours = read(_.job == start.state.id)
       ours.foreach(table => close(table.target))
-      kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot(_))
+      kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot)
       SlotRemoval.drop(options.address, options.slot)
     }
     if (!start.needsSlot) start.state
@@ -335,11 +332,11 @@ final private[job] class ReadyJob(
     }
   }
 
-  private def warnOfSlot(left: String): Unit =
-    if (client.query(SlotState.read(_, left)).nonEmpty)
+  private def warnOfSlot(slot: String): Unit =
+    if (client.query(SlotState.read(_, slot)).nonEmpty)
       log.warn(
-        s"The job does not read the slot $left any more, which holds back WAL of the server. If nobody " +
-          s"else reads it, drop it: SELECT pg_drop_replication_slot('$left')"
+        s"The job does not read the slot $slot any more, which holds back WAL of the server. If nobody " +
+          s"else reads it, drop it: SELECT pg_drop_replication_slot('$slot')"
       )
 
   /** The process has its epoch, with a state in which the requests are done. */
@@ -354,11 +351,9 @@ final private[job] class ReadyJob(
         )
 
   private def requestsAreDone(): Unit = {
-    read(found => found.job == start.state.id && found.startsOver)
+    read(table => table.job == start.state.id && table.startsOver)
       .foreach(table => own.forgetStartOver(table.target))
-    requests.foreach {
-      case request @ (_: ResyncAllRequest | _: ResyncRequest) => folder.handled(request.id)
-      case _                                                  => ()
-    }
+    requests.collect { case request @ (_: ResyncAllRequest | _: ResyncRequest) => request.id }
+      .foreach(folder.handled)
   }
 }

@@ -64,10 +64,9 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param retryFor how long a job with `once` tries passing errors again
  * @param maxBytesPerCommit the greatest size of a commit of several transactions
  * @param maxHeldWal the bytes of WAL that the job has read and a failed table holds back at the server, at most
- * @param queueMemory
- *   the bytes of memory that all queues share. 0 is the default share of the heap: see
- *   [[queueMemoryBytes]].
+ * @param queueMemory the bytes of memory that all queues share in this process
  * @param queueDisk the bytes of local disk that all queues share
+ * @param keyCacheMemory the bytes of memory that the keys of all tables share in this process
  */
 final case class ReplicateOptions(
     url: String = "",
@@ -112,20 +111,11 @@ final case class ReplicateOptions(
     retryFor: Duration = Duration.ofMinutes(10),
     maxBytesPerCommit: Long = 1L << 30,
     maxHeldWal: Long = 10L << 30,
-    queueMemory: Long = 0,
+    queueMemory: Long = ReplicateOptionSpecs.ofHeap(ReplicateOptions.QueuePercent),
     queueDisk: Long = 20L << 30,
-    keyCacheMemory: Long = 0,
+    keyCacheMemory: Long = ReplicateOptionSpecs.ofHeap(ReplicateOptions.KeyCachePercent),
     keyCacheDisk: Long = 10L << 30
 ) {
-
-  /** The bytes of memory that the keys of all tables share in this process. */
-  def keyCacheMemoryBytes: Long =
-    if (keyCacheMemory > 0) keyCacheMemory
-    else ReplicateOptionSpecs.ofHeap(ReplicateOptions.KeyCachePercent)
-
-  /** The bytes of memory that all queues share in this process. */
-  def queueMemoryBytes: Long =
-    if (queueMemory > 0) queueMemory else ReplicateOptionSpecs.ofHeap(ReplicateOptions.QueuePercent)
 
   /** The properties that a new table of a format gets. */
   def newProperties(format: String): Map[String, String] =

@@ -15,7 +15,7 @@ import org.apache.spark.sql.pgoutput.{ClonedSession, LocalFolder}
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.{LakeException, SourceException}
 import io.sparkpgoutput.lake.core.JobCommand._
-import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState}
+import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState, TableFailure}
 import io.sparkpgoutput.lake.queue.{HiddenCells, QueueSpace, SlotReader, TableQueue}
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
@@ -45,7 +45,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private var parts: JobParts = _
   private val queues = new ConcurrentHashMap[Long, TableQueue]
   private val space = new QueueSpace(
-    options.queueMemoryBytes,
+    options.queueMemory,
     options.queueDisk,
     LocalFolder.make("spark-pgoutput-queues")
   )
@@ -346,7 +346,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     // What is missing for a copy does not matter to a table that goes on without one.
     val failed = parts.state.tables.values.filter(_.isFailed).map(_.oid).toSet
     for (found <- published; problem <- found.problem if failed(found.oid))
-      log.refused(found.table.source.name, problem)
+      log.failed(found.table.source.name, TableFailure(TableFailure.Lasting, problem))
   }
 
   // What users see.

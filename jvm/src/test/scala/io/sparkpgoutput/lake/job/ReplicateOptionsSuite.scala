@@ -216,9 +216,9 @@ class ReplicateOptionsSuite extends AnyFunSuite {
 
   test("the memory of the queues is a size or a share of the heap") {
     val heap = Runtime.getRuntime.maxMemory
-    assert(parsed("queueMemory" -> "64m").queueMemoryBytes == 64L << 20)
-    assert(parsed("queueMemory" -> "50%").queueMemoryBytes == heap / 100 * 50)
-    assert(parsed().queueMemoryBytes == heap / 100 * 20)
+    assert(parsed("queueMemory" -> "64m").queueMemory == 64L << 20)
+    assert(parsed("queueMemory" -> "50%").queueMemory == heap / 100 * 50)
+    assert(parsed().queueMemory == heap / 100 * 20)
     for (wrong <- Seq("0%", "100%", "120%", "0", "-5%", "half"))
       assert(refused("queueMemory" -> wrong).contains("or a share such as 20%"))
   }
