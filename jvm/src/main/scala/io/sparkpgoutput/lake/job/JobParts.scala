@@ -111,7 +111,7 @@ final private[job] class JobParts(
   }
 
   /** The commits of a table since the start of the job. */
-  def commitsOf(oid: Long): Commits = commits.getOrDefault(oid, Commits.none)
+  def commitsOf(oid: Long): Commits = commits.getOrDefault(oid, Commits())
 
   /** The last error of each table since its last commit or copy. */
   val lastErrors = new ConcurrentHashMap[Long, Throwable]
@@ -143,11 +143,9 @@ final private[job] class JobParts(
 }
 
 /** The commits of changes of a table since the start of the job, and the number of their changes. */
-final private[job] case class Commits(changes: Long, commits: Long) {
+final private[job] case class Commits(changes: Long = 0, commits: Long = 0) {
   def +(more: Commits): Commits = Commits(changes + more.changes, commits + more.commits)
 }
-
-private[job] object Commits { val none: Commits = Commits(0, 0) }
 
 /** Lets the threads of a job use its core one at a time, and wakes the thread that runs the commands. */
 final private[job] class SharedCore(core: JobCore) {

@@ -6,6 +6,7 @@ import java.time.{Duration, Instant}
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
@@ -55,7 +56,7 @@ final private[job] case class StatusNow(
   val tables: Seq[TableNow] =
     state.tables.values.toSeq.sortBy(table => (table.name.namespace, table.name.name, table.oid))
       .map { table =>
-        val counted = commits.getOrElse(table.oid, Commits.none)
+        val counted = commits.getOrElse(table.oid, Commits())
         TableNow(table, shown.get(table.oid), read, at, counted, files.get(table.oid))
       }
 
@@ -135,9 +136,7 @@ object JobStatus {
 
   /** Returns a row for each table. */
   private[job] def toDataFrame(session: SparkSession, now: StatusNow): DataFrame =
-    session.createDataFrame(rows(now).asJava, schema)
-
-  private def rows(now: StatusNow): Seq[Row] = now.tables.map(table => Row.fromSeq(values(table)))
+    session.createDataFrame(now.tables.map(table => Row.fromSeq(values(table))).asJava, schema)
 
   private def values(table: TableNow): Seq[Any] = columns.map(_._2(table).orNull)
 
@@ -232,10 +231,7 @@ object JobStatus {
     val now = StatusNow(
       state.copy(tables = known),
       tables.map { case (oid, table) => oid -> shown(table) },
-      node.flatMap(text(_, "read")).flatMap(Lsn.parse).fold(state.confirmed)(Lsn.max(
-        state.confirmed,
-        _
-      )),
+      node.flatMap(text(_, "read")).flatMap(Lsn.parse).foldLeft(state.confirmed)(Lsn.max),
       node.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText),
       files = tables.flatMap { case (oid, table) => files(table).map(oid -> _) }
     )
@@ -250,15 +246,14 @@ object JobStatus {
    */
   def of(session: SparkSession, checkpoint: String, countsRows: Boolean): DataFrame = {
     val (now, written) = read(session, checkpoint)
-    val counts =
-      if (countsRows) ClonedSession.run(session)(count(_, now.state)) else Map.empty[Long, Long]
-    val found = now.tables.zip(rows(now)).map { case (table, row) =>
-      val counted = if (countsRows) Seq(counts.get(table.state.oid).map(Long.box).orNull) else Nil
-      Row.fromSeq(row.toSeq ++ counted :+ written.map(Timestamp.from).orNull)
+    val counts = Option.when(countsRows)(ClonedSession.run(session)(count(_, now.state)))
+    val rows = now.tables.map { table =>
+      val count = counts.map(_.get(table.state.oid).map(Long.box).orNull)
+      Row.fromSeq(values(table) ++ count :+ written.map(Timestamp.from).orNull)
     }
-    val more = Seq(StructField("rows", LongType)).filter(_ => countsRows) :+
-      StructField("written", TimestampType)
-    session.createDataFrame(found.asJava, StructType(schema ++ more))
+    val more =
+      counts.map(_ => StructField("rows", LongType)) ++ Seq(StructField("written", TimestampType))
+    session.createDataFrame(rows.asJava, StructType(schema ++ more))
   }
 
   private def count(session: SparkSession, state: JobState): Map[Long, Long] = {
@@ -288,19 +283,18 @@ object JobStatus {
     val (now, _) = read(session, checkpoint)
     val address = ServerAddress(url, Option(user), Option(password))
     address.check()
-    val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")
-    try {
-      val found = client.query(SlotState.read(_, slot)).getOrElse(
+    Using.resource(new ServerClient(address, s"spark-pgoutput status (slot $slot)")) { client =>
+      val state = client.query(SlotState.read(_, slot)).getOrElse(
         throw new LakeException("PGOUTPUT_SLOT_NOT_FOUND.OF_STATUS", "slot" -> slot)
       )
-      val position = (found.confirmedFlush ++ Some(now.read)).reduce(Lsn.max(_, _))
+      val position = state.confirmedFlush.foldLeft(now.read)(Lsn.max)
       val newest = now.state.tables.values.flatMap(_.lastChange).maxOption
-      (SlotHealth.metrics(found, position, found.flushLsn, newest) ++ Map(
+      (SlotHealth.metrics(state, position, state.flushLsn, newest) ++ Map(
         "lsn" -> Lsn.format(position),
-        "active" -> found.holder.nonEmpty.toString,
-        "warnings" -> SlotHealth.warnings(found).map(_.text).mkString("\n")
+        "active" -> state.holder.nonEmpty.toString,
+        "warnings" -> SlotHealth.warnings(state).map(_.text).mkString("\n")
       )).asJava
-    } finally client.close()
+    }
   }
 }
 
@@ -364,10 +358,6 @@ final class JobLog extends Logging {
       unknown.foreach(logError(s"The table $table has met an error of another library", _))
     }
   }
-
-  /** Reports why a table cannot be copied. */
-  def refused(table: TableName, problem: String): Unit =
-    failed(table, TableFailure(TableFailure.Lasting, problem))
 
   private def add(line: String): Unit = {
     lines.add(line)
