@@ -16,11 +16,12 @@ import io.sparkpgoutput.lake.copy.CopyProgress
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
 /**
- * A job that keeps tables equal. It runs in a thread of its own.
+ * A job that keeps tables equal. It runs in a thread of its own. Its constructor checks everything, and starts it.
  *
  * @param user the session that has started the job
+ * @param verifies the tables that a job with `once` verifies at its end
  */
-final class Replication private (
+final class Replication private[job] (
     user: SparkSession,
     options: ReplicateOptions,
     verifies: Seq[TableName]
@@ -154,10 +155,7 @@ final class Replication private (
   def error: String = failure.map(error => String.valueOf(error.getMessage)).orNull
 
   /** The tables, with their state and lag. */
-  def status(session: SparkSession): DataFrame = JobStatus.toDataFrame(session, current.statusNow)
-
-  /** The tables, as a DataFrame of the session that has started the job. */
-  def status: DataFrame = status(user)
+  def status: DataFrame = JobStatus.toDataFrame(user, current.statusNow)
 
   /** The failed tables, each with the reason, as a line. */
   def failed: java.util.List[String] =
@@ -226,15 +224,6 @@ object Replication {
   }
 
   /** Checks everything, and starts a job. */
-  def start(session: SparkSession, options: java.util.Map[String, String]): Replication = {
-    val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1))
-    start(session, parsed, Nil)
-  }
-
-  /** Starts a job that also verifies tables at its end. */
-  private[job] def start(
-      session: SparkSession,
-      options: ReplicateOptions,
-      verified: Seq[TableName]
-  ): Replication = new Replication(session, options, verified)
+  def start(session: SparkSession, options: java.util.Map[String, String]): Replication =
+    new Replication(session, ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)), Nil)
 }

@@ -288,7 +288,7 @@ object VerifyCommand {
     val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)).copy(once = true)
     val folder = ResyncCommand.folderOf(session, parsed.checkpoint)
     val wanted = known(folder, parsed.checkpoint, tables.asScala.toSeq)
-    Replication.start(session, parsed, wanted)
+    new Replication(session, parsed, wanted)
   }
 
   private def known(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
