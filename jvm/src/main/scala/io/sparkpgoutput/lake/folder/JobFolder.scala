@@ -181,10 +181,10 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
   private def create(name: String, content: Array[Byte]): Boolean =
     files.create(name, content, makesFolder = false)
 
-  /** Reads the answers to a request, the oldest first. A job removes them when they are a day old. */
-  def answers(id: String): Seq[JobAnswer] = answers(id, after = 0).map(_._2)
-
-  /** Reads the answers with a number above another one, with their numbers. */
+  /**
+   * Reads the answers to a request that have a number above another one, with their numbers, the oldest first. A job
+   * removes them when they are a day old.
+   */
   def answers(id: String, after: Int): Seq[(Int, JobAnswer)] =
     numbers(id).filter(_ > after).flatMap { number =>
       val file = answerFile(id, number)
@@ -213,10 +213,8 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
     if (newestEpoch().isEmpty && files.list("").exists(file => StreamingName.matches(file.name)))
       throw new LakeException("PGOUTPUT_CHECKPOINT_VERSION.STREAMING_CHECKPOINT", "folder" -> path)
 
-  private def epochs(): Seq[Long] =
-    files.list(
-      States
-    ).map(_.name).collect { case StateName(epoch) => epoch }.flatMap(_.toLongOption)
+  private def epochs(): Seq[Long] = files.list(States).map(_.name)
+    .collect { case StateName(epoch) => epoch }.flatMap(_.toLongOption)
 
   private def full(name: String) = s"${path.stripSuffix("/")}/$name"
 }

@@ -149,9 +149,7 @@ private[folder] object StateFormat {
       fields(
         "generation" -> former.generation,
         "definition" -> definition(former.table),
-        "renamed" -> Option.when(former.renamed.nonEmpty)(
-          former.renamed.map { case (number, name) => number.toString -> name }.asJava
-        )
+        "renamed" -> Option.when(former.renamed.nonEmpty)(former.renamed.asJava)
       )
     ),
     "mark" -> state.mark.map(Lsn.format(_)),
@@ -258,12 +256,10 @@ private[folder] object StateFormat {
         "leaves" -> source.leaves.map(leaf(_)).asJava,
         "horizon" -> source.horizon,
         "memberships" -> source.memberships.asJava,
-        "publicationVersions" -> source.publications
-          .map { case (oid, version) => oid.toString -> version }.asJava,
+        "publicationVersions" -> source.publications.asJava,
         "attributes" -> source.attributes,
         "sparkSchema" -> new RawValue(table.schema.json),
-        "types" -> table.types.declarations
-          .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
+        "types" -> table.types.declarations.asJava,
         // A release that does not know the word of a mode would delete rows.
         "mode" -> (if (table.mode == TableMode.Marking) Marking else table.mode.name),
         "historyPrefix" -> table.mode.parts.collectFirst { case TableMode.History(prefix) =>

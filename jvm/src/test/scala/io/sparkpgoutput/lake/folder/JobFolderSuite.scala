@@ -53,6 +53,8 @@ class JobFolderSuite extends AnyFunSuite {
     Files.writeString(file, text): Unit
   }
 
+  private def answers(folder: JobFolder, id: String) = folder.answers(id, after = 0).map(_._2)
+
   private def makeOld(file: Path, age: Duration): Unit =
     Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(age))): Unit
 
@@ -60,7 +62,7 @@ class JobFolderSuite extends AnyFunSuite {
     val folder = open()
     folder.check()
     assert(folder.newestEpoch().isEmpty && folder.read().isEmpty && folder.readStatus().isEmpty)
-    assert(folder.requests().isEmpty && folder.answers("1").isEmpty)
+    assert(folder.requests().isEmpty && answers(folder, "1").isEmpty)
     folder.clean(7)
     folder.handled("1")
     assert(!Files.exists(path))
@@ -227,7 +229,7 @@ class JobFolderSuite extends AnyFunSuite {
     folder.clean(7)
     assert(names(path.resolve("state")).filterNot(_.startsWith(".")) ==
       (3 to 8).map(epoch => s"0000000000000000000$epoch.json"))
-    assert(folder.answers("old").isEmpty && folder.answers("new").size == 1)
+    assert(answers(folder, "old").isEmpty && answers(folder, "new").size == 1)
     assert(folder.requests().size == 1)
     leftovers.foreach(file => assert(Files.exists(file) == file.toString.endsWith("new.tmp"), file))
   }
@@ -241,10 +243,10 @@ class JobFolderSuite extends AnyFunSuite {
       makeOld(path.resolve(s"answers/1.$number.json"), Duration.ofHours(25))
     }
     folder.clean(1)
-    assert(folder.answers("1").map(_.text) == Seq("1", "2"))
+    assert(answers(folder, "1").map(_.text) == Seq("1", "2"))
     folder.handled("1")
     folder.clean(1)
-    assert(folder.answers("1").isEmpty)
+    assert(answers(folder, "1").isEmpty)
   }
 
   onEach("requests are found in their order until they are handled") { (path, open) =>
@@ -330,11 +332,11 @@ class JobFolderSuite extends AnyFunSuite {
       Seq(JobAnswer(JobAnswer.Failed, ""), JobAnswer(JobAnswer.Done, "{\"a\": 1}"))
     all.foreach(open().answer("100-a", _))
     folder.answer("100", JobAnswer(JobAnswer.Done, "another"))
-    assert(folder.answers("100-a") == all && folder.answers("10").isEmpty)
+    assert(answers(folder, "100-a") == all && answers(folder, "10").isEmpty)
     write(path.resolve("answers/7.1.json"), "{\"version\": 1, \"ki")
-    intercept[IOException](folder.answers("7"))
+    intercept[IOException](answers(folder, "7"))
     write(path.resolve("answers/8.1.json"), """{"version": 1, "kind": "perhaps", "text": ""}""")
-    assert(intercept[LakeException](folder.answers("8")).getCondition ==
+    assert(intercept[LakeException](answers(folder, "8")).getCondition ==
       "PGOUTPUT_CHECKPOINT_VERSION")
   }
 
@@ -406,7 +408,7 @@ class JobFolderSuite extends AnyFunSuite {
       Files.deleteIfExists(path)
       Files.move(aside, path)
       folder.answer("1", done)
-      assert(folder.answers("1") == Seq(done) && folder.take(2, first))
+      assert(answers(folder, "1") == Seq(done) && folder.take(2, first))
     }
   }
 
