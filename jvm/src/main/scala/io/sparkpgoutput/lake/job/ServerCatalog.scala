@@ -180,7 +180,7 @@ final class ServerCatalog(
   def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
     if (changes.isEmpty) None
     else client.alone { connection =>
-      checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
+      checkRecovery(Server.isStandby(connection))
       connection.unless(NoTable)(TableEvidence.reason(connection, kept, changes)).getOrElse(
         throw new Waiting(s"A partition of ${kept.name} was dropped or renamed in the meantime.")
       )
@@ -245,7 +245,7 @@ final class ServerCatalog(
    * connection ends, because it would lead to the standby even when the primary is back.
    */
   def checkRecovery(connection: ServerConnection): Unit =
-    try checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
+    try checkRecovery(Server.isStandby(connection))
     catch { case standby: IOException => client.disconnect(); throw standby }
 
   /**
@@ -431,16 +431,16 @@ object ServerCatalog {
   ): Option[Long] = {
     def owned(other: Long) = state.tables.get(other).filter(_.owns).toSeq
       .flatMap(_.table.targets).map(MirroredTable.folded)
-    val own = names(oid)
-    def both(other: Long) = names(other).filter(own.contains)
     // An owner of another name has no claim to these.
-    def place(of: Long, names: Seq[String]) = (!owned(of).exists(names.contains), of)
+    def rank(of: Long, names: Seq[String]) = (!owned(of).exists(names.contains), of)
     // There can be thousands of tables, of which nearly all have other names.
-    names.keysIterator.filter(other => other != oid && names(other).exists(own.contains)).filter {
-      other =>
-        val common = both(other)
-        Ordering[(Boolean, Long)].lt(place(other, common), place(oid, common))
-    }.minByOption(other => place(other, both(other)))
+    val rivals = names.keys.filter(other => other != oid && names(other).exists(names(oid).contains))
+    val ranks = for {
+      other <- rivals
+      common = names(other).intersect(names(oid))
+      if Ordering[(Boolean, Long)].lt(rank(other, common), rank(oid, common))
+    } yield rank(other, common)
+    ranks.minOption.map { case (_, other) => other }
   }
 
   private[job] val NotVisible =
