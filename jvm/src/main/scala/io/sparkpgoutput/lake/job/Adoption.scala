@@ -60,12 +60,8 @@ object Adoption {
       val same = sameTables(state, sources)
       val found = client.query(SlotState.read(_, parsed.slot))
       val slot = SlotChecks.readable(found, server, parsed.slot)
-      slot.holder.foreach(holder =>
-        throw refused(s"The process ${holder.pid} reads the slot.")
-      )
-      UpgradedSlot.problem(parsed.address, server, slot).foreach(why =>
-        throw refused(why)
-      )
+      slot.holder.foreach(holder => throw refused(s"The process ${holder.pid} reads the slot."))
+      UpgradedSlot.problem(parsed.address, server, slot).foreach(why => throw refused(why))
       val begin = slot.confirmedFlush.get
       // The new WAL is above the old one, so each change that comes is above the mark of its table.
       if (Lsn.isBelow(begin, state.walEnd))
@@ -114,9 +110,7 @@ object Adoption {
   /** The tables with the definitions of the new server. */
   private def sameTables(state: JobState, sources: Seq[SourceTable]): JobState = {
     val published = sources.map(source => source.oid -> source).toMap
-    state.tables.values.filter(_.status == Live).foldLeft(state) { (state, table) =>
-      state.put(same(table, published))
-    }
+    state.tables.values.filter(_.status == Live).map(same(_, published)).foldLeft(state)(_ put _)
   }
 
   private def same(table: TableState, published: Map[Long, SourceTable]): TableState = {
