@@ -25,48 +25,30 @@ import io.sparkpgoutput.source.connection.ServerAddress
 import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
 
 /**
- * The options of `replicate`.
+ * The options of `replicate`. [[ReplicateOptions.list]] describes them.
  *
- * @param target a namespace of a catalog, or a folder of Delta tables
- * @param statusFile a file of the driver's host that gets the status, too
- * @param once true ends the job when it has everything that was there at its start
  * @param format None if the catalog decides
  * @param excluded the tables that the job leaves out
- * @param tableName the template for names in the target
- * @param names the names in the target by the names at the server. They win over the template
+ * @param names the names in the target by the names at the server. They win over `tableName`
  * @param types the Spark types of columns, by `column` or `schema.table.column`
  * @param pgTypes the Spark types of columns without an entry in `types`, by the names of PostgreSQL's types
  * @param hiding the columns that are excluded or hashed, and the salt of the hashes
- * @param infinity what an infinite date, timestamp or interval gives
- * @param moneyScale the digits of a money after the point
  * @param mode the name of the mode of all tables that `modes` does not name
  * @param modes the names of modes by the names of tables at the source
- * @param historyPrefix the text with which the names of the added columns of new histories begin
  * @param onDelete what happens to deleted rows of all tables that `onDeletes` does not name
  * @param onDeletes what happens to them by the names of tables at the source
  * @param partitions the partitionings by the names of tables at the source
  * @param clusters the columns of the clustering by the names of tables at the source
  * @param tableProperties properties of each table that the job makes
- * @param copies the number of tables that are copied at the same time
- * @param applies the number of tables that are committed at the same time
- * @param interval the least time between two commits of a table
+ * @param copies the option `parallelCopies`
+ * @param applies the option `parallelTables`
  * @param maintains whether the job rewrites small files of tables, and files with many deleted rows
- * @param maintenanceShare the percentage of the time of one core that the rewrites take at most
- * @param retain how long old versions of a table stay
- * @param retainVersions the most versions of a table that stay
  * @param removesOrphans whether the job removes files of tables that no version needs
- * @param icebergVersion the version of Iceberg's format that a new table has at least
  * @param repairs true takes a change that does not fit the table; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
  * @param copiesByItself
  *   true copies a table again that was altered in a way that changes do not show; false makes it an
  *   error of the table
- * @param retryFor how long a job with `once` tries passing errors again
- * @param maxBytesPerCommit the greatest size of a commit of several transactions
- * @param maxHeldWal the bytes of WAL that the job has read and a failed table holds back at the server, at most
- * @param queueMemory the bytes of memory that all queues share in this process
- * @param queueDisk the bytes of local disk that all queues share
- * @param keyCacheMemory the bytes of memory that the keys of all tables share in this process
  */
 final case class ReplicateOptions(
     url: String = "",
@@ -193,10 +175,11 @@ final case class ReplicateOptions(
 }
 
 object ReplicateOptions {
+  import OptionSpec._
   import ReplicateOptionSpecs._
 
   /** All options. */
-  val list: OptionList[ReplicateOptions] = new OptionList(
+  val list: OptionList[ReplicateOptions] = new OptionList[ReplicateOptions](
     ReplicateOptions(),
     Seq(
       text("url", "a URL of PostgreSQL's JDBC driver", Required, "The address of the server.")(
@@ -210,7 +193,7 @@ object ReplicateOptions {
         Required,
         "The replication slot. The job makes it at its first start."
       )((options, slot) => options.copy(slot = slot)),
-      OptionSpec.parsed[ReplicateOptions, Seq[String]](
+      parsed(
         "publication",
         PublicationNames.Values,
         Required,
@@ -224,12 +207,9 @@ object ReplicateOptions {
         Required,
         "The job makes the tables in this namespace or folder."
       )((options, target) => options.copy(target = target)),
-      text(
-        "checkpoint",
-        "a folder",
-        Required,
-        "The job keeps its state in this folder."
-      )((options, checkpoint) => options.copy(checkpoint = checkpoint)),
+      text("checkpoint", "a folder", Required, "The job keeps its state in this folder.")(
+        (options, checkpoint) => options.copy(checkpoint = checkpoint)
+      ),
       text(
         "statusFile",
         "a file of the driver's host",
@@ -241,14 +221,11 @@ object ReplicateOptions {
         "once",
         "If true, the job ends when it has applied all changes that existed at its start."
       )((options, once) => options.copy(once = once)),
-      OptionSpec.choice[ReplicateOptions, String](
-        "format",
-        "what the catalog writes; delta for a folder",
-        "The format of the tables."
-      )("delta" -> "delta", "iceberg" -> "iceberg")((options, format) =>
-        options.copy(format = Some(format))
-      ),
-      OptionSpec.parsed[ReplicateOptions, Seq[TableGlob]](
+      choice("format", "what the catalog writes; delta for a folder", "The format of the tables.")(
+        "delta" -> "delta",
+        "iceberg" -> "iceberg"
+      )((options, format) => options.copy(format = Some(format))),
+      parsed(
         "excludeTables",
         "tables such as staging.* or public.tmp_*, with commas between them",
         "no table",
@@ -308,7 +285,7 @@ object ReplicateOptions {
         "the name of a variable of the environment",
         "This variable of the driver's environment has the salt of the hashes."
       )(HashSalt.ofVariable),
-      OptionSpec.choice[ReplicateOptions, InfinityMode](
+      choice(
         "infinity",
         "error",
         "With error, an infinite date, timestamp or interval is an error of the table. With null, it " +
@@ -318,7 +295,7 @@ object ReplicateOptions {
         options.copy(infinity = infinity)
       ),
       SharedOptions.moneyScale((options, scale) => options.copy(moneyScale = scale)),
-      OptionSpec.choice[ReplicateOptions, String](
+      choice(
         "mode",
         TableMode.Mirror.name,
         "With mirror, the target has the rows of a table. With versions, it has each version of each row. " +
@@ -330,7 +307,7 @@ object ReplicateOptions {
       ofTable("mode", TableMode.names, "The mode of this table.")((options, table, mode) =>
         options.copy(modes = options.modes + (table -> mode))
       ),
-      OptionSpec.parsed[ReplicateOptions, String](
+      parsed(
         "historyPrefix",
         "letters, digits and _",
         TableMode.History.DefaultPrefix,
@@ -338,7 +315,7 @@ object ReplicateOptions {
       )(prefix => Some(prefix).filter(_.matches("[A-Za-z0-9_]+")))((options, prefix) =>
         options.copy(historyPrefix = prefix)
       ),
-      OptionSpec.choice[ReplicateOptions, String](
+      choice(
         "onDelete",
         OnDeletes.Delete,
         "With delete, a row that the server deletes is deleted in the target. With mark, it stays, and " +
@@ -370,7 +347,7 @@ object ReplicateOptions {
       )(TableShape.columns)((options, table, columns) =>
         options.copy(clusters = options.clusters + (table -> columns))
       ),
-      OptionSpec[ReplicateOptions](
+      OptionSpec(
         "property.<name>",
         "a text",
         "a value that makes MERGE cheap",
@@ -391,23 +368,19 @@ object ReplicateOptions {
         "failover",
         "If true, the job makes a slot that is synchronized to standbys. This needs PostgreSQL 17."
       )((options, failover) => options.copy(failover = failover)),
-      number(
-        "parallelCopies",
-        2,
-        "The number of tables that are copied at the same time."
-      )((options, copies) => options.copy(copies = copies)),
-      number(
-        "parallelTables",
-        4,
-        "The number of tables that are committed at the same time."
-      )((options, applies) => options.copy(applies = applies)),
+      number("parallelCopies", 2, "The number of tables that are copied at the same time.")(
+        (options, copies) => options.copy(copies = copies)
+      ),
+      number("parallelTables", 4, "The number of tables that are committed at the same time.")(
+        (options, applies) => options.copy(applies = applies)
+      ),
       duration(
         "interval",
         "1s",
         "The least time between two commits of a table. A longer interval makes fewer and larger " +
           "commits."
       )((options, interval) => options.copy(interval = interval)),
-      OptionSpec.choice[ReplicateOptions, Boolean](
+      choice(
         "maintenance",
         "auto",
         "With auto, the job rewrites small files, and files with many deleted rows, of the tables that it " +
@@ -432,30 +405,30 @@ object ReplicateOptions {
           "commit each second, 2000 versions are half an hour.",
         100 to 1000000
       )((options, versions) => options.copy(retainVersions = versions)),
-      OptionSpec.choice[ReplicateOptions, Boolean](
+      choice(
         "orphanFiles",
         "keep",
         "With remove, the job lists the folders of the tables that it writes once a day, and removes files that no " +
           "version of the table needs, if they are older than 3 days and than retain."
       )("keep" -> false, "remove" -> true)((options, does) => options.copy(removesOrphans = does)),
-      OptionSpec.choice[ReplicateOptions, Int](
+      choice(
         "icebergVersion",
         "2",
         "The version of Iceberg's format that new tables have. A table with a VARIANT has version 3."
       )("2" -> 2, "3" -> 3)((options, version) => options.copy(icebergVersion = version)),
-      OptionSpec.choice[ReplicateOptions, Boolean](
+      choice(
         "onDrift",
         "error",
         "A change does not fit if the target lacks the row that it changes, or has the row that it " +
           "inserts. With error, it is an error of the table. With repair, the job applies and counts it."
       )("error" -> false, "repair" -> true)((options, repairs) => options.copy(repairs = repairs)),
-      OptionSpec.choice[ReplicateOptions, Boolean](
+      choice(
         "onTableError",
         "isolate",
         "With isolate, an error of one table stops only this table, and the job tries again. With " +
           "stop, the error ends the job."
       )("isolate" -> true, "stop" -> false)((options, skips) => options.copy(skips = skips)),
-      OptionSpec.choice[ReplicateOptions, Boolean](
+      choice(
         "onSchemaChange",
         "copy",
         "What happens to a table that the job can correct only by a copy, for example after an ALTER " +
@@ -480,7 +453,7 @@ object ReplicateOptions {
         "How much of the WAL that the job has read, of all tables, the server keeps for a failed " +
           "table at most. Above it, the job drops the changes of the table, and copies the table when the cause of the error is gone."
       )((options, bytes) => options.copy(maxHeldWal = bytes)),
-      OptionSpec.parsed[ReplicateOptions, Long](
+      parsed(
         "queueMemory",
         "a size such as 512m or 2g, or a share such as 20%",
         s"$QueuePercent% of the driver's heap",
@@ -493,7 +466,7 @@ object ReplicateOptions {
         "The disk in Spark's local directories of the driver that all queues share, for what does " +
           "not fit into queueMemory."
       )((options, bytes) => options.copy(queueDisk = bytes)),
-      OptionSpec.parsed[ReplicateOptions, Long](
+      parsed(
         "keyCacheMemory",
         "a size such as 512m or 2g, or a share such as 20%",
         s"$KeyCachePercent% of the driver's heap",
