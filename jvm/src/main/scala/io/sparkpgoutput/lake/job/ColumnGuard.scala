@@ -61,14 +61,13 @@ final private[job] class ColumnGuard(
     val names = (name +: (catalog.nameOf(oid) ++ kept.map(_.name)).toSeq).distinct
     hiding.of(names).map { hidden =>
       val areThere = hidden.names.forall(columns.contains)
-      if (areThere && kept.filter(isFollowed).forall(areSame(_, hidden, xid)))
+      // A table that has failed and needs a copy has no queue.
+      val followed = kept.filterNot(table => table.isFailed && table.needsCopy)
+      if (areThere && followed.forall(areSame(_, hidden, xid)))
         HiddenCells.of(columns, hidden, hiding.salt)
       else HiddenCells.all(columns)
     }
   }
-
-  /** A table that has failed and needs a copy has no queue. */
-  private def isFollowed(table: TableState) = !(table.isFailed && table.needsCopy)
 
   /**
    * Returns whether the hidden columns are as they were when the table was copied. For a table that waits for its
@@ -78,12 +77,11 @@ final private[job] class ColumnGuard(
    */
   private def areSame(kept: TableState, hidden: HiddenColumns, xid: Option[Long]): Boolean = {
     val wanted = kept.table.source.hidden
-    def areHidden(found: Map[Int, (String, Long)]) =
+    def areHidden(now: Map[Int, (String, Long)]) =
       if (kept.awaitsSnapshot)
-        hidden.renamed(wanted, found.map { case (number, (name, _)) => number -> name }).isEmpty
-      else
-        wanted.forall(column => found.get(column.number).contains((column.name, column.version)))
-    def found: Option[Boolean] = client.query { connection =>
+        hidden.renamed(wanted, now.map { case (number, (name, _)) => number -> name }).isEmpty
+      else wanted.forall(column => now.get(column.number).contains((column.name, column.version)))
+    def ask: Option[Boolean] = client.query { connection =>
       val rows = connection.query(
         """SELECT attnum, attname, a.xmin::text AS version, pg_current_snapshot()::text AS snapshot,
           |  pg_is_in_recovery() AS in_recovery
@@ -99,7 +97,7 @@ final private[job] class ColumnGuard(
       }
       Option.when(rows.head._2)(areHidden(rows.flatMap(_._1).toMap))
     }
-    def answer = ServerCatalog.whileBehind[Option[Boolean]](_.isEmpty)(found)
+    def answer = ServerCatalog.whileBehind[Option[Boolean]](_.isEmpty)(ask)
     // The reader starts a new session, as after a lost connection.
     wanted.isEmpty ||
     answer.getOrElse(throw new IOException(s"${ServerCatalog.NotVisible.capitalize}."))

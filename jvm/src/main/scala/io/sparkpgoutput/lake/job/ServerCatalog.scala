@@ -37,7 +37,7 @@ final class ServerCatalog(
   import ServerCatalog._
 
   /** The fingerprint of each table when its definition in the state was read. */
-  private val known = TrieMap.empty[Long, String]
+  private val fingerprints = TrieMap.empty[Long, String]
 
   /** Each table at the last time when all were read, with its fingerprint. */
   private val latest = TrieMap.empty[Long, (String, Either[LakeException, MirroredTable])]
@@ -59,18 +59,18 @@ final class ServerCatalog(
       checkRecovery(connection)
       val prints = fingerprint(connection, None)
       val (excluded, sources) = published(connection).partition(isExcluded)
-      val found = mirrored(connection, sources, state)
-      note(prints, sources, found)
+      val tables = mirrored(connection, sources, state)
+      note(prints, tables)
       val oids = (sources ++ excluded).map(_.oid).toSet ++ state.tables.keySet
-      Seq(known, latest, names).foreach(_.filterInPlace((oid, _) => oids(oid)))
+      Seq(fingerprints, latest, names).foreach(_.filterInPlace((oid, _) => oids(oid)))
       // Only a table that is to be copied needs the rights that a copy needs.
-      val copied = sources.zip(found).collect {
-        case (source, (_, table))
+      val copied = tables.collect {
+        case (source, _, table)
             if !source.isLocked && state.tables.get(source.oid).forall(_.wantsCopy) =>
           table.fold(_ => source, _.source)
       }
       val readiness = ServerReadiness.of(connection, copied, options.publications)
-      sources.zip(found).map { case (source, (natural, table)) =>
+      tables.map { case (source, natural, table) =>
         val problem = table.left.toOption.map(_.getMessage)
           .orElse(readiness.tables.get(source.oid).filter(_.nonEmpty).map(missing =>
             TableError.notReady(missing).getMessage
@@ -106,7 +106,7 @@ final class ServerCatalog(
         Look.Behind(ServerCatalog.NotVisible)
       else print.byOid.get(table.oid) match {
         case None                                                   => Look.Gone
-        case Some(now) if known.get(table.oid).contains(now)        => Look.Same
+        case Some(now) if fingerprints.get(table.oid).contains(now) => Look.Same
         case Some(now) if latest.get(table.oid).exists(_._1 == now) => changed(table.oid)
         case _ => read(connection, table, state, xids)
       }
@@ -117,14 +117,11 @@ final class ServerCatalog(
     case (fingerprint, Right(table)) => Look.Changed(table, fingerprint)
   }
 
-  private def note(
-      prints: CatalogFingerprint,
-      sources: Seq[SourceTable],
-      found: Seq[(Option[String], Either[LakeException, MirroredTable])]
-  ): Unit = sources.zip(found).foreach { case (source, (_, table)) =>
-    names.put(source.oid, source.name)
-    prints.byOid.get(source.oid).filterNot(_ => source.isLocked)
-      .foreach(print => latest.put(source.oid, print -> table))
+  private def note(prints: CatalogFingerprint, tables: Seq[Mirrored]): Unit = tables.foreach {
+    case (source, _, table) =>
+      names.put(source.oid, source.name)
+      prints.byOid.get(source.oid).filterNot(_ => source.isLocked)
+        .foreach(print => latest.put(source.oid, print -> table))
   }
 
   private def read(
@@ -135,7 +132,7 @@ final class ServerCatalog(
   ): Look = connection.inSnapshot {
     val prints = fingerprint(connection, None)
     val sources = published(connection).filterNot(isExcluded)
-    note(prints, sources, mirrored(connection, sources, state))
+    note(prints, mirrored(connection, sources, state))
     if (!xids.forall(prints.snapshot.sees)) Look.Behind("the catalog of the server is behind")
     else sources.find(_.oid == table.oid).filter(_ => prints.byOid.contains(table.oid)) match {
       case None => Look.Gone
@@ -148,10 +145,10 @@ final class ServerCatalog(
   }
 
   /** Notes that the definition of a table in the state belongs to a fingerprint. */
-  def follows(oid: Long, fingerprint: String): Unit = known.put(oid, fingerprint): Unit
+  def follows(oid: Long, fingerprint: String): Unit = fingerprints.put(oid, fingerprint): Unit
 
   /** Lets the next cut of a table read the catalog. */
-  def forget(oid: Long): Unit = known.remove(oid): Unit
+  def forget(oid: Long): Unit = fingerprints.remove(oid): Unit
 
   /**
    * Reads one published table.
@@ -167,12 +164,12 @@ final class ServerCatalog(
         .getOrElse(
           throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> table.name)
         )
-      val found = mirrored(connection, Seq(source), state).head._2
-        .fold(error => throw error, identity)
-      val missing = ServerReadiness.of(connection, Seq(found.source), options.publications)
+      val (_, _, mirroredOrError) = mirrored(connection, Seq(source), state).head
+      val now = mirroredOrError.fold(error => throw error, identity)
+      val missing = ServerReadiness.of(connection, Seq(now.source), options.publications)
         .tables.getOrElse(source.oid, Nil)
       if (missing.nonEmpty) throw TableError.notReady(missing)
-      found.copy(target = table.target)
+      now.copy(target = table.target)
     }
   }
 
@@ -260,21 +257,21 @@ final class ServerCatalog(
   private def fingerprint(connection: ServerConnection, oids: Option[Seq[Long]]) =
     CatalogFingerprint.read(connection, options.publications, server.majorVersion, oids)
 
-  /** Each table with its name by the options, and how it is in the target or why it cannot be there. */
   private def mirrored(
       connection: ServerConnection,
       sources: Seq[SourceTable],
       state: JobState
-  ): Seq[(Option[String], Either[LakeException, MirroredTable])] = {
-    val asked = sources.map(source => source.oid -> modeOf(source, state)).toMap
+  ): Seq[Mirrored] = {
+    val asked = sources.map(source =>
+      source.oid -> modeOf(source, state.tables.get(source.oid))
+    ).toMap
     val natural =
       sources.map(source => source.oid -> attempt(naturalName(source, asked(source.oid)))).toMap
     val modes = asked.map { case (oid, mode) =>
-      val known = state.tables.get(oid).filter(_.generation > 0).map(_.target)
-        .filter(_.nonEmpty)
-      oid -> known.orElse(natural(oid).toOption).fold(mode)(keepingColumns(mode, _))
+      val name = state.tables.get(oid).filter(_.generation > 0).map(_.target).filter(_.nonEmpty)
+      oid -> name.orElse(natural(oid).toOption).fold(mode)(keepingColumns(mode, _))
     }
-    val found = MirroredTables.each(
+    val tables = MirroredTables.each(
       connection,
       sources,
       natural.view.mapValues(_.getOrElse("")).toMap,
@@ -285,7 +282,7 @@ final class ServerCatalog(
     val names = natural.map { case (oid, name) =>
       oid -> name.toSeq.flatMap(modes(oid).targets).map(MirroredTable.folded)
     }
-    sources.zip(found).map { case (source, table) =>
+    sources.zip(tables).map { case (source, table) =>
       val kept = state.tables.get(source.oid)
       val named = for {
         _ <- if (kept.exists(keepsName)) Right(()) else natural(source.oid)
@@ -294,7 +291,7 @@ final class ServerCatalog(
         typed <- attempt(inTarget(mirrored, modes(source.oid)))
         shaped <- attempt(shaped(typed, kept))
       } yield shaped
-      natural(source.oid).toOption -> named
+      (source, natural(source.oid).toOption, named)
     }
   }
 
@@ -335,21 +332,16 @@ final class ServerCatalog(
     modes = _ => mode
   )(source.name)
 
-  private def modeOf(source: SourceTable, state: JobState): TableMode = {
-    val kept = state.tables.get(source.oid).filter(_.generation > 0).map(_.table.mode)
-    modeOf(source, kept)
-  }
-
   /**
    * A table keeps its mode, but a mirror can get a history, and lose it. Deleted rows are marked by their key. If an
    * option names a table without a key, the table fails.
    */
-  private def modeOf(source: SourceTable, kept: Option[TableMode] = None): TableMode = {
+  private def modeOf(source: SourceTable, kept: Option[TableState] = None): TableMode = {
     val mirror = options.mirrorOf(source.name) match {
       case TableMode.Marking if source.key.isEmpty => TableMode.Mirror
       case wanted                                  => wanted
     }
-    (kept, options.modeOf(source.name)) match {
+    (kept.filter(_.generation > 0).map(_.table.mode), options.modeOf(source.name)) match {
       case (Some(kept @ (TableMode.History(_) | TableMode.Versions)), _) => kept
       case (Some(TableMode.Both(_, history)), asked) if asked.name != TableMode.Mirror.name =>
         TableMode.Both(mirror, history)
@@ -373,8 +365,8 @@ final class ServerCatalog(
   }
 
   /** The table with the types that the target has. Rows without a key are found by all columns. */
-  private def inTarget(found: MirroredTable, mode: TableMode): MirroredTable = {
-    val table = found.copy(mode = mode)
+  private def inTarget(mirrored: MirroredTable, mode: TableMode): MirroredTable = {
+    val table = mirrored.copy(mode = mode)
     val columns = table.schema.fieldNames.toSeq
     if (options.asksToMark(table.source.name) && !table.marks)
       throw new LakeException(
@@ -399,16 +391,16 @@ final class ServerCatalog(
    * The table with the shape that the options give it. If the options still say what they have said when the table was
    * made, they can name columns that the server has renamed or dropped since.
    */
-  private def shaped(found: MirroredTable, kept: Option[TableState]): MirroredTable = {
-    val wanted = options.shapeOf(found.source.name)
-    val known = kept.filter(table => table.owns && !table.needsCopy)
-    val shape = known.flatMap(TableEvolution.sameShape(_, found.source, wanted)).getOrElse {
-      found.parts.foreach(part =>
-        TargetShapes.check(target.format, found.source.name, part.targetSchema, wanted)
+  private def shaped(table: MirroredTable, kept: Option[TableState]): MirroredTable = {
+    val wanted = options.shapeOf(table.source.name)
+    val live = kept.filter(state => state.owns && !state.needsCopy)
+    val shape = live.flatMap(TableEvolution.sameShape(_, table.source, wanted)).getOrElse {
+      table.parts.foreach(part =>
+        TargetShapes.check(target.format, table.source.name, part.targetSchema, wanted)
       )
       wanted
     }
-    found.copy(shape = shape)
+    table.copy(shape = shape)
   }
 
   private def attempt[T](body: => T): Either[LakeException, T] =
@@ -417,6 +409,9 @@ final class ServerCatalog(
 }
 
 object ServerCatalog {
+
+  /** A table with its name by the options, and how it is in the target or why it cannot be there. */
+  private type Mirrored = (SourceTable, Option[String], Either[LakeException, MirroredTable])
 
   /**
    * Returns the table that keeps another one from a name in the target: the table that owns the name, or else the one
@@ -434,7 +429,8 @@ object ServerCatalog {
     // An owner of another name has no claim to these.
     def rank(of: Long, names: Seq[String]) = (!owned(of).exists(names.contains), of)
     // There can be thousands of tables, of which nearly all have other names.
-    val rivals = names.keys.filter(other => other != oid && names(other).exists(names(oid).contains))
+    val rivals =
+      names.keys.filter(other => other != oid && names(other).exists(names(oid).contains))
     val ranks = for {
       other <- rivals
       common = names(other).intersect(names(oid))
@@ -449,12 +445,12 @@ object ServerCatalog {
   /** Asks until the catalog is new enough, for two seconds. A synchronous standby can take milliseconds. */
   private[job] def whileBehind[T](isBehind: T => Boolean)(ask: => T): T = {
     val deadline = System.nanoTime() + WaitForCatalog
-    var found = ask
-    while (isBehind(found) && System.nanoTime() < deadline) {
+    var answer = ask
+    while (isBehind(answer) && System.nanoTime() < deadline) {
       Thread.sleep(PauseMillis)
-      found = ask
+      answer = ask
     }
-    found
+    answer
   }
 
   /** Each row of a partition is asked for by a name that the catalog had before. The next try has the new catalog. */
