@@ -55,7 +55,7 @@ final private[job] class MergedCopy(
   private val schema = table.schema
 
   /** The columns of the target that the job writes. */
-  private val ours = table.targetSchema
+  private val jobSchema = table.targetSchema
 
   /**
    * The columns that the server sent when the rows of the target were written, by their numbers, with the names that
@@ -65,17 +65,14 @@ final private[job] class MergedCopy(
     .map(column => column.number -> column.copy(name = nameInTarget(column))).toMap
 
   private def nameInTarget(column: TableColumn): String =
-    former.flatMap(_.renamed.get(column.number)).filterNot(_ => placeOf(column.name).nonEmpty)
+    former.flatMap(_.renamed.get(column.number)).filterNot(_ => ordinalOf(column.name).nonEmpty)
       .getOrElse(column.name)
 
-  private def placeOf(name: String): Option[Int] =
+  private def ordinalOf(name: String): Option[Int] =
     Some(target.schema.indexWhere(_.name.equalsIgnoreCase(name))).filter(_ >= 0)
 
-  /** The places in the target of the columns that have the values of each column. */
-  private val places: Map[String, Seq[Int]] =
-    ours.fieldNames.toSeq.map(name => name -> placesOf(name)).toMap
-
-  private def placesOf(name: String): Seq[Int] = {
+  /** The ordinals of the columns of the target that have the values of a column. */
+  private def ordinalsOf(name: String): Seq[Int] = {
     import table.source.{columns, excluded, unsent}
     val column = columns.find(_.name == name)
     val before = column.flatMap(column => sentBefore.get(column.number))
@@ -84,23 +81,23 @@ final private[job] class MergedCopy(
       (columns ++ excluded).exists(_.number == other.number) || unsent.contains(other.number)
     )
     // A hash with another salt, or a value that is hashed or shown only now, is no value of the column.
-    def place(name: String, hash: Option[String]) =
-      placeOf(name).filter(_ => column.forall(_.hash == hash))
-    val known = Seq(before, dropped).flatten.flatMap(former => place(former.name, former.hash))
-    if (known.nonEmpty || ofName.nonEmpty) known
+    def ordinal(name: String, hash: Option[String]) =
+      ordinalOf(name).filter(_ => column.forall(_.hash == hash))
+    val ofFormer = Seq(before, dropped).flatten.flatMap(former => ordinal(former.name, former.hash))
+    if (ofFormer.nonEmpty || ofName.nonEmpty) ofFormer
     else {
       val hash = hashes.collectFirst { case (of, salt) if of.equalsIgnoreCase(name) => salt }
-      place(name, before.fold(hash)(_.hash)).toSeq
+      ordinal(name, before.fold(hash)(_.hash)).toSeq
     }
   }
 
   /** The columns of the target that have the values of a column, with their names in [[ranked]]. */
   private def fields(name: String): Seq[(Column, DataType)] =
-    places(name).map(at => col(old(at)) -> target.schema(at).dataType)
+    ordinalsOf(name).map(at => col(old(at)) -> target.schema(at).dataType)
 
   /** A value of the target; NULL if the column has another type now that does not take it. */
   private def kept(name: String): Column = {
-    val wanted = plain(ours(name).dataType)
+    val wanted = plain(jobSchema(name).dataType)
     val values = fields(name).collect {
       case (value, `wanted`)                            => value
       case (value, has) if Cast.canTryCast(has, wanted) => value.try_cast(wanted)
@@ -110,7 +107,7 @@ final private[job] class MergedCopy(
 
   private def keyFits(fits: (DataType, DataType) => Boolean) = table.source.key.forall(name =>
     fields(name).exists { case (_, has) =>
-      val wanted = plain(ours(name).dataType)
+      val wanted = plain(jobSchema(name).dataType)
       has == wanted || fits(has, wanted)
     }
   )
@@ -126,13 +123,13 @@ final private[job] class MergedCopy(
    */
   private def others: Seq[(StructField, Column)] = {
     import table.source.{columns, excluded}
-    val stay = (columns ++ excluded).map(_.number).toSet
-    val left = sentBefore.values.filter(column => stay(column.number)).map(_.name) ++
-      excluded.map(_.name)
+    val numbers = (columns ++ excluded).map(_.number).toSet
+    val formerNames = sentBefore.values.filter(column => numbers(column.number)).map(_.name)
+    val withoutValues = formerNames ++ excluded.map(_.name)
     target.schema.zipWithIndex.collect {
-      case (field, at) if !ours.fieldNames.exists(_.equalsIgnoreCase(field.name)) =>
-        val isLeft = left.exists(_.equalsIgnoreCase(field.name))
-        field -> (if (isLeft) lit(null).cast(field.dataType) else col(old(at)))
+      case (field, at) if !jobSchema.fieldNames.exists(_.equalsIgnoreCase(field.name)) =>
+        val hasValues = !withoutValues.exists(_.equalsIgnoreCase(field.name))
+        field -> (if (hasValues) col(old(at)) else lit(null).cast(field.dataType))
     }
   }
 
@@ -232,7 +229,7 @@ final private[job] class MergedCopy(
   private def before(ends: Column): Column = {
     import TableMode.Versions._
     val ofCopy = Map(ToLsn -> lit(lsn - 1), ToTimestamp -> at, IsCurrent -> lit(false))
-    val values = ours.map { field =>
+    val values = jobSchema.map { field =>
       val value = kept(field.name)
       ofCopy.get(field.name).fold(value)(end => when(ends, end).otherwise(value))
     }
@@ -246,7 +243,7 @@ final private[job] class MergedCopy(
     )
 
   private def row(values: Seq[Column], more: Seq[Column]): Column = struct(
-    (ours ++ others.map(_._1)).zip(values ++ more).map { case (field, value) =>
+    (jobSchema ++ others.map(_._1)).zip(values ++ more).map { case (field, value) =>
       value.cast(plain(field.dataType)).as(field.name)
     }: _*
   )
