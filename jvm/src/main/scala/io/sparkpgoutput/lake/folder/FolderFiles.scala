@@ -15,7 +15,6 @@ import java.nio.file.{
 import java.time.Instant
 import java.util.UUID
 
-import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -260,14 +259,10 @@ final private class RenamedFiles(files: FileSystem, folder: Path)
     .groupBy(_.name.stripSuffix(Next).stripSuffix(Place)).toSeq
     .map { case (name, files) => FolderFile(name, files.map(_.written).max) }
 
-  override def read(name: String): Option[Array[Byte]] = read(name, MostMoves)
-
-  /** A file is in neither place if it moves between the two looks. */
-  @tailrec private def read(name: String, times: Int): Option[Array[Byte]] =
-    super.read(name + Next).orElse(super.read(name)) match {
-      case None if times > 1 => read(name, times - 1)
-      case found             => found
-    }
+  /** A file has neither name if it moves between the two looks. */
+  override def read(name: String): Option[Array[Byte]] =
+    Iterator.continually(super.read(name + Next).orElse(super.read(name)))
+      .take(MostMoves).collectFirst { case Some(content) => content }
 
   override def create(name: String, content: Array[Byte], makesFolder: Boolean): Boolean =
     if (files.exists(path(name)) || files.exists(path(name + Next))) false

@@ -117,16 +117,16 @@ private[folder] object StateFormat {
     }
 
   /** Refuses a file whose format this version does not know. */
-  def checkVersion(file: JsonFields, known: Int): Unit = {
-    val found = file.int("version")
-    if (found > known)
+  def checkVersion(file: JsonFields, newest: Int): Unit = {
+    val version = file.int("version")
+    if (version > newest)
       throw new LakeException(
         "PGOUTPUT_CHECKPOINT_VERSION.JOB_FILE",
         "file" -> file.file,
-        "found" -> found,
-        "known" -> known
+        "found" -> version,
+        "known" -> newest
       )
-    if (found < 1) throw file.malformed(s"It has the version $found.")
+    if (version < 1) throw file.malformed(s"It has the version $version.")
   }
 
   /** A name as two fields: both parts can have dots. */
@@ -443,12 +443,12 @@ private[lake] object JsonFile {
 
     /** Reads a word, which is one of several. Another word comes from a later version. */
     def word[A](name: String)(of: String => Option[A]): A = {
-      val found = text(name)
-      of(found).getOrElse(throw new LakeException(
+      val word = text(name)
+      of(word).getOrElse(throw new LakeException(
         "PGOUTPUT_CHECKPOINT_VERSION.JOB_FILE_WORD",
         "file" -> file,
         "field" -> pathOf(name),
-        "value" -> found
+        "value" -> word
       ))
     }
 
