@@ -28,7 +28,7 @@ final class Replication private[job] (
 ) extends Logging {
 
   /** The job's own session, with settings that do not change while it runs. */
-  private val own = ClonedSession.of(user)
+  private val session = ClonedSession.of(user)
   private val jobLog = new JobLog
   private var job = newJob()
 
@@ -66,7 +66,7 @@ final class Replication private[job] (
       case error: Throwable =>
         logInfo(s"The job that replicates $options was stopped before it had written all", error)
     } finally {
-      Replication.remove(this)
+      Replication.running.remove(this)
       ended.countDown()
     }
 
@@ -82,10 +82,10 @@ final class Replication private[job] (
   }
 
   /** Checks everything that a job needs. */
-  private def newJob(): ReplicationJob = ClonedSession.within(own) {
+  private def newJob(): ReplicationJob = ClonedSession.within(session) {
     var ready = Option.empty[ReadyJob]
     while (ready.isEmpty)
-      try ready = Some(JobSetup.ready(own, options, jobLog))
+      try ready = Some(JobSetup.ready(session, options, jobLog))
       catch { case _: StartAgain => Thread.sleep(Replication.MillisToReadAgain) }
     new ReplicationJob(ready.get, verifies)
   }
@@ -109,7 +109,7 @@ final class Replication private[job] (
    */
   private def runToEnd(job: ReplicationJob): Boolean =
     try {
-      job.run(own)
+      job.run(session)
       false
     } catch {
       case _: StartOver | _: StartAgain if !stopping =>
@@ -204,8 +204,6 @@ object Replication {
     stopAtEnd
     running.add(job): Unit
   }
-
-  private def remove(job: Replication): Unit = running.remove(job): Unit
 
   /** When the process ends although a job has not. */
   private lazy val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(MillisToStop)

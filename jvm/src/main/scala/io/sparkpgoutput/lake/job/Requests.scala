@@ -40,7 +40,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   private val ended = ConcurrentHashMap.newKeySet[String]
 
   /** Those of them whose files could not be removed. */
-  private val kept = ConcurrentHashMap.newKeySet[String]
+  private val unremoved = ConcurrentHashMap.newKeySet[String]
   private var nextCleaning = 0L
 
   /** Returns whether the requests that were there at the start are taken, and all that were taken are done. */
@@ -51,14 +51,10 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     clean()
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
-      kept.asScala.toSeq.foreach(done)
+      unremoved.asScala.toSeq.foreach(remove)
       val listed = folder.requests()
       ended.retainAll(listed.map(_.id).asJava): Unit
-      val found = listed.filter(request => underWay.add(request.id))
-      // It can have ended since the folder was read.
-      val (over, open) = found.partition(request => ended.contains(request.id))
-      over.foreach(request => underWay.remove(request.id))
-      val areTaken = open.map(isTaken)
+      val areTaken = listed.filter(request => underWay.add(request.id)).map(isTaken)
       wereTaken ||= areTaken.forall(identity)
     } catch {
       case error: StartOver => job.end(error)
@@ -94,28 +90,30 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     }
 
   private def take(request: JobRequest): Unit = request match {
-    case _: ResyncAllRequest => throw new StartOver
+    // It can have ended since the folder was read.
+    case _ if ended.contains(request.id) => underWay.remove(request.id): Unit
+    case _: ResyncAllRequest             => throw new StartOver
     case ResyncRequest(id, tables) =>
       look()
       resync(id, tables, Nil)
     case VerifyRequest(id, tables) => verifications.ask(id, tables) { isAnswered =>
         // If there is no answer, the request is taken again.
-        if (isAnswered) done(id) else underWay.remove(id): Unit
+        if (isAnswered) remove(id) else underWay.remove(id): Unit
       }
     case UnreadableRequest(id, problem) =>
       log.warn(s"A request cannot be read. $problem")
       folder.answer(id, JobAnswer(JobAnswer.Failed, problem))
-      done(id)
+      remove(id)
   }
 
   /** Removes a request that is done. If that fails, the request is not taken again, and other requests are. */
-  private def done(id: String): Unit = {
+  private def remove(id: String): Unit = {
     try {
       folder.handled(id)
-      kept.remove(id): Unit
+      unremoved.remove(id): Unit
     } catch {
       case NonFatal(error) =>
-        if (kept.add(id)) log.warn(
+        if (unremoved.add(id)) log.warn(
           s"The request $id is done, and its file cannot be removed: ${TableFailures.text(error)} The job tries it " +
             "again. If the file stays, the next process of the job does the request again."
         )
@@ -135,7 +133,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     val all = revisions ++ asked.flatMap(_._2).flatten
     if (later.isEmpty && all.forall(number => core.withoutWaking(_.isWritten(number)))) {
       resyncs -= id
-      done(id)
+      remove(id)
     } else resyncs(id) = (later, all)
   }
 
@@ -232,11 +230,11 @@ object ResyncCommand {
       if (folder.newestEpoch().isEmpty) throw folder.noState
       folder.ask(ResyncAllRequest(JobRequest.newId()))
     } else ClonedSession.run(session) { session =>
-      val own = new OwnTables(session, Targets.of(session, target, Option(format)))
-      val jobs = own.found().own.groupBy(_.properties.job).values
+      val ownTables = new OwnTables(session, Targets.of(session, target, Option(format)))
+      val jobs = ownTables.found().own.groupBy(_.properties.job).values
         .filter(tables => slot == null || tables.exists(_.properties.slot == slot)).toSeq
       jobs match {
-        case Seq(tables) => tables.foreach(table => own.askToStartOver(table.target))
+        case Seq(tables) => tables.foreach(table => ownTables.askToStartOver(table.target))
         case Seq() =>
           throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> target)
         case several =>
@@ -269,7 +267,7 @@ object VerifyCommand {
       tables: java.util.List[String]
   ): AskedVerification = {
     val folder = ResyncCommand.folderOf(session, checkpoint)
-    val wanted = known(folder, checkpoint, tables.asScala.toSeq)
+    val wanted = named(folder, checkpoint, tables.asScala.toSeq)
     val id = JobRequest.newId()
     folder.ask(VerifyRequest(id, wanted))
     new AskedVerification(session, folder, id)
@@ -287,11 +285,11 @@ object VerifyCommand {
   ): Replication = {
     val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)).copy(once = true)
     val folder = ResyncCommand.folderOf(session, parsed.checkpoint)
-    val wanted = known(folder, parsed.checkpoint, tables.asScala.toSeq)
+    val wanted = named(folder, parsed.checkpoint, tables.asScala.toSeq)
     new Replication(session, parsed, wanted)
   }
 
-  private def known(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
+  private def named(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
     val (_, state) = folder.state()
     val names = state.tables.values.map(_.name).toSeq.distinct
     if (names.isEmpty)
@@ -309,7 +307,7 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
 
   /** The number of the last answer that was read. The job can have removed earlier ones. */
   private var read = 0
-  private var found = Option.empty[String]
+  private var lines = Option.empty[String]
 
   /**
    * Looks for answers.
@@ -322,7 +320,7 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
     answers.lastOption.foreach { case (number, _) => read = number }
     val added = answers.map(_._2)
     added.foreach {
-      case JobAnswer(JobAnswer.Done, text) => found = Some(text)
+      case JobAnswer(JobAnswer.Done, text) => lines = Some(text)
       case JobAnswer(JobAnswer.Failed, text) =>
         throw new LakeException("PGOUTPUT_VERIFICATION_FAILED", "problem" -> text)
       case _ => ()
@@ -331,5 +329,5 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
   }
 
   /** A row for each table; null before the job has answered. */
-  def result: DataFrame = found.map(VerifiedTable.fromText(session, _)).orNull
+  def result: DataFrame = lines.map(VerifiedTable.fromText(session, _)).orNull
 }
