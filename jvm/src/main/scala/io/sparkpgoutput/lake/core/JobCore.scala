@@ -502,16 +502,15 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   }
 
   /** Commits the snapshots of tables that have all changes before them. */
-  private def commitSnapshots(now: Long): Unit = works.foreach { case (oid, work) =>
-    val table = current.tables(oid)
+  private def commitSnapshots(now: Long): Unit = tables.foreach { case (table, work) =>
     def waitsTooLong =
       work.snapshot.exists(now - _.time > TableWork.MostSnapshot) && lacksChanges(work)
-    if (table.copyReason.isEmpty) dropSnapshot(oid, work)
+    if (table.copyReason.isEmpty) dropSnapshot(table.oid, work)
     else if (waitsTooLong) {
-      dropSnapshot(oid, work)
+      dropSnapshot(table.oid, work)
       work.snapshotFails(JobMemory.SnapshotLate, now)
     } else if (work.phase == Phase.Idle && table.next.isEmpty && !lacksChanges(work))
-      work.snapshot.foreach(notes(oid, work, _))
+      work.snapshot.foreach(notes(table.oid, work, _))
   }
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {
@@ -569,18 +568,18 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
    * Drops tables that are not published any more. The changes up to the end of the WAL at the look are applied first,
    * if this is possible and the table is not excluded.
    */
-  private def drops(): Unit = works.foreach { case (oid, work) =>
-    for (upTo <- work.leaving if work.phase == Phase.Idle) {
-      val table = current.tables(oid)
-      val endsAtOnce = table.needsCopy || table.isFailed || excluded(oid)
-      def hasEnded = !Lsn.isBelow(readLsn, upTo) && !work.queue.exists(_.position.nonEmpty)
-      if (endsAtOnce || hasEnded) {
-        work.leaving = None
-        change(oid)(_.copy(status = leftStatus(oid)))
-        work.waiting = None
-        work.failedSince = None
-        work.phase = Phase.Dropping(write())
-      }
+  private def drops(): Unit = for {
+    (table, work) <- tables
+    upTo <- work.leaving if work.phase == Phase.Idle
+  } {
+    val endsAtOnce = table.needsCopy || table.isFailed || excluded(table.oid)
+    def hasEnded = !Lsn.isBelow(readLsn, upTo) && !work.queue.exists(_.position.nonEmpty)
+    if (endsAtOnce || hasEnded) {
+      work.leaving = None
+      change(table.oid)(_.copy(status = leftStatus(table.oid)))
+      work.waiting = None
+      work.failedSince = None
+      work.phase = Phase.Dropping(write())
     }
   }
 }
