@@ -38,11 +38,11 @@ object Adoption {
       session: SparkSession,
       options: java.util.Map[String, String],
       lastLsn: String
-  ): String = ClonedSession.run(session) { own =>
+  ): String = ClonedSession.run(session) { clone =>
     val last = Lsn.parse(lastLsn)
       .getOrElse(throw new LakeException("PGOUTPUT_REPLICATE_OPTION.LSN", "text" -> lastLsn))
     val parsed = ReplicateOptions.ofServer(options)
-    val folder = ResyncCommand.folderOf(own, parsed.checkpoint)
+    val folder = ResyncCommand.folderOf(clone, parsed.checkpoint)
     val (epoch, state) = folder.state()
     Using.resource(new ServerClient(parsed.address, parsed.applicationName)) { client =>
       val server = client.replication(Server.of)

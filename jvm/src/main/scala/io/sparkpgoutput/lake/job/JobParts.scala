@@ -33,7 +33,7 @@ import io.sparkpgoutput.lake.target.{OwnTables, Target}
 final private[job] class JobParts(
     val session: SparkSession,
     val options: ReplicateOptions,
-    val own: OwnTables,
+    val ownTables: OwnTables,
     val catalog: ServerCatalog,
     val folder: JobFolder,
     val log: JobLog,
@@ -46,7 +46,7 @@ final private[job] class JobParts(
   private val ending = new AtomicReference[Option[Throwable]](None)
   @volatile private var isStopping = false
 
-  def target: Target = own.target
+  def target: Target = ownTables.target
 
   def state: JobState = core(_.state)
 
@@ -303,8 +303,8 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   private def await(pools: Seq[ExecutorService]): Unit = {
     val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(SecondsToEnd)
     pools.foreach { pool =>
-      val left = math.max(1, deadline - System.nanoTime())
-      if (!pool.awaitTermination(left, TimeUnit.NANOSECONDS))
+      val nanos = math.max(1, deadline - System.nanoTime())
+      if (!pool.awaitTermination(nanos, TimeUnit.NANOSECONDS))
         logWarning(s"A thread of $name has not ended in $SecondsToEnd s.")
     }
   }

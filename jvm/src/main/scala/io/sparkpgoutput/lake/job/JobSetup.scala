@@ -117,7 +117,7 @@ final private[job] class ReadyJob(
     val client: ServerClient,
     val folder: JobFolder,
     kept: Option[(Long, JobState)],
-    val own: OwnTables,
+    val ownTables: OwnTables,
     val log: JobLog
 ) {
   val server: Server = client.replication(Server.of)
@@ -133,7 +133,7 @@ final private[job] class ReadyJob(
     options.slot,
     options.publications,
     options.target,
-    own.target.format,
+    ownTables.target.format,
     confirmed = 0,
     infinity = options.infinity.name,
     moneyScale = options.moneyScale
@@ -144,13 +144,13 @@ final private[job] class ReadyJob(
 
   /** The tables of the target that cannot be read. */
   private val unread = mutable.Set.empty[String]
-  private val found = tables()
-  private val histories = found.map(table => table.target -> table.properties.mode)
+  private val jobTables = tables()
+  private val histories = jobTables.map(table => table.target -> table.properties.mode)
     .collect { case (name, mode: TableMode.History) => MirroredTable.folded(name) -> mode }.toMap
-  val catalog = new ServerCatalog(client, server, options, own.target, histories)
+  val catalog = new ServerCatalog(client, server, options, ownTables.target, histories)
 
   // The tables of another job of this slot can be left, and this job does not remove their marks.
-  private val isMarked = found.exists(table =>
+  private val isMarked = jobTables.exists(table =>
     table.properties.startsOver && kept.forall(_._2.id == table.properties.job)
   )
 
@@ -168,7 +168,7 @@ final private[job] class ReadyJob(
     read(table => table.slot == options.slot || kept.exists(_._2.id == table.job))
 
   private def read(wanted: OwnTables.Properties => Boolean): Seq[OwnTable] = {
-    val tables = own.found(wanted)
+    val tables = ownTables.found(wanted)
     tables.unread.foreach { case (table, error) => cannotRead(table, error) }
     tables.own
   }
@@ -177,7 +177,7 @@ final private[job] class ReadyJob(
   private def cannotRead(table: String, error: Throwable): Unit =
     if (unread.add(table))
       log.warn(
-        s"The table ${own.target.sqlName(table)} cannot be read. ${TableFailures.text(error)}"
+        s"The table ${ownTables.target.sqlName(table)} cannot be read. ${TableFailures.text(error)}"
       )
 
   def state: JobState = start.state
@@ -189,14 +189,14 @@ final private[job] class ReadyJob(
   def take(state: JobState): Boolean = folder.takeAfter(kept, state)
 
   private def goOn(): JobStart = {
-    slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
+    slot.foreach(slot => SlotChecks.readable(Some(slot), server, options.slot))
     checkHolder(kept.map(_._2.id))
     val state = kept.map(_._2)
     val closed = JobStart.closed(fresh, state)
-      .map(_.parts.filter(part => valid(part.target, own.mark(state.get, part)).nonEmpty))
+      .map(_.parts.filter(part => valid(part.target, ownTables.mark(state.get, part)).nonEmpty))
       .filter(_.nonEmpty)
     closed.foreach(parts => close(parts.map(_.target): _*))
-    val now = if (closed.isEmpty) found else tables()
+    val now = if (closed.isEmpty) jobTables else tables()
     val marks = now.filter(table =>
       // After pg_upgrade, the state knows the new server, and the tables know the old one.
       state.exists(_.id == table.properties.job) || isOfServer(table)
@@ -248,7 +248,7 @@ final private[job] class ReadyJob(
     }
 
   private def close(tables: String*): Unit =
-    try own.close(tables: _*): Unit
+    try ownTables.close(tables: _*): Unit
     catch { case NonFatal(error) => tables.foreach(cannotRead(_, error)) }
 
   /** Fails if somebody else reads the slot. An earlier process of the same job is ended later. */
@@ -284,20 +284,20 @@ final private[job] class ReadyJob(
    * server, and its checkpoint folder, can be lost.
    */
   private def startOver(): JobStart = {
-    val id = kept.fold(found.map(_.properties.job).distinct match {
+    val id = kept.fold(jobTables.map(_.properties.job).distinct match {
       case Seq(one) => one
       case one +: another +: _ =>
         throw new LakeException("PGOUTPUT_OTHER_JOB.TWO_JOBS", "one" -> one, "other" -> another)
       case _ =>
         throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> options.target)
     })(_._2.id)
-    slot.foreach { found =>
+    slot.foreach { slot =>
       if (kept.exists(_._2.slot != options.slot))
         throw new LakeException(
           "PGOUTPUT_REPLICATE_OPTION.OTHER_SLOT_EXISTS",
           "slot" -> options.slot
         )
-      SlotChecks.replaceable(found, server)
+      SlotChecks.replaceable(slot, server)
     }
     checkHolder(Some(id))
     val isSameServer = kept.exists(_._2.systemIdentifier == server.systemIdentifier)
@@ -318,8 +318,7 @@ final private[job] class ReadyJob(
     if (startsOver) {
       log.tell("All tables are copied again, with a new slot, as was requested.")
       // From now on, a process that knows only the earlier copies cannot write the tables.
-      val ours = read(_.job == start.state.id)
-      ours.foreach(table => close(table.target))
+      read(_.job == start.state.id).foreach(table => close(table.target))
       kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot)
       SlotRemoval.drop(options.address, options.slot)
     }
@@ -343,16 +342,16 @@ final private[job] class ReadyJob(
   def taken(): Unit =
     if (startsOver) requestsAreDone()
     else
-      found.filter(table => table.properties.job == start.state.id && !isOfServer(table))
+      jobTables.filter(table => table.properties.job == start.state.id && !isOfServer(table))
         .foreach(table =>
           // The next process notes it, if this one cannot.
-          try own.noteServer(table.target, start.state)
+          try ownTables.noteServer(table.target, start.state)
           catch { case NonFatal(error) => cannotRead(table.target, error) }
         )
 
   private def requestsAreDone(): Unit = {
     read(table => table.job == start.state.id && table.startsOver)
-      .foreach(table => own.forgetStartOver(table.target))
+      .foreach(table => ownTables.forgetStartOver(table.target))
     requests.collect { case request @ (_: ResyncAllRequest | _: ResyncRequest) => request.id }
       .foreach(folder.handled)
   }

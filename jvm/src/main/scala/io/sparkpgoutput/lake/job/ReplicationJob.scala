@@ -87,7 +87,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     try {
       val start = ready.open()
       val core = new SharedCore(new JobCore(settings, start))
-      parts = new JobParts(session, options, ready.own, ready.catalog, ready.folder, log, core)
+      parts =
+        new JobParts(session, options, ready.ownTables, ready.catalog, ready.folder, log, core)
       threads = new JobThreads(session, options.toString, options.applies, options.copies)
       applier = new TableApplier(parts)
       maintenance = new TableMaintenance(parts, threads, () => verifications.readsVersions)

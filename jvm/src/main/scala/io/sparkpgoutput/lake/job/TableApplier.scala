@@ -24,7 +24,7 @@ import io.sparkpgoutput.protocol.Lsn
  * first.
  */
 final private[job] class TableApplier(job: JobParts) {
-  import job.{catalog, core, own, target}
+  import job.{catalog, core, ownTables, target}
 
   private val cuts = new CutApply(target, job.options.repairs, job.options.conversion)
 
@@ -150,36 +150,36 @@ final private[job] class TableApplier(job: JobParts) {
     val started = System.nanoTime()
     job.session.sparkContext.setJobDescription(s"changes of ${table.name}")
     val (results, ends) = table.parts.map(part => commit(part, markOf(table, part), cut)).unzip
-    val done = CutResult.of(results)
+    val result = CutResult.of(results)
     queue.remove(cut)
-    if (done.repaired > 0)
+    if (result.repaired > 0)
       job.log.warn(
-        s"The table ${table.target} differed in ${done.repaired} rows, which are repaired."
+        s"The table ${table.target} differed in ${result.repaired} rows, which are repaired."
       )
-    done.byMerge.filterNot(Option(merged.get(table.oid)).contains).foreach { reason =>
+    result.byMerge.filterNot(Option(merged.get(table.oid)).contains).foreach { reason =>
       merged.put(table.oid, reason)
       job.log.tell(
         s"The changes of ${table.name} are written by a MERGE, which takes longer: $reason."
       )
     }
-    val changed = Option.when(done.committed)(microsToInstant(cut.lastCommit))
+    val changed = Option.when(result.committed)(microsToInstant(cut.lastCommit))
     val mark = ends.reduce(Lsn.min)
     val hasMore = queue.position.exists(Lsn.isBelow(_, upTo))
     core(_.applied(table.oid, mark, changed, now, hasMore))
-    if (done.committed) {
-      job.committed(table.oid, done.changes)
-      job.log.committed(table.name, done.changes, cut.lastCommit, started)
+    if (result.committed) {
+      job.committed(table.oid, result.changes)
+      job.log.committed(table.name, result.changes, cut.lastCommit, started)
     }
   }
 
   /** Commits a cut to a table of the target. Returns the result, and the mark that the table then has. */
   private def commit(part: TableState, expected: Long, cut: Cut): (CutResult, Long) = {
     val name = part.markName(job.state.id)
-    val done = cuts.commit(job.session, part.table, part.formerNames, name, expected, cut)
+    val result = cuts.commit(job.session, part.table, part.formerNames, name, expected, cut)
     // Nothing is committed if the table had all changes already.
-    val mark = if (done.committed) cut.end else expected
+    val mark = if (result.committed) cut.end else expected
     marks.replace(part.target, name -> mark): Unit
-    (done, mark)
+    (result, mark)
   }
 
   /**
@@ -191,8 +191,8 @@ final private[job] class TableApplier(job: JobParts) {
     if (table.table.targets.length == 1) least
     else {
       val name = part.markName(job.state.id)
-      val known = Option(marks.get(part.target)).collect { case (`name`, mark) => mark }
-      val mark = known.orElse(own.mark(job.state, part)).filterNot(Lsn.isBelow(_, least))
+      val earlier = Option(marks.get(part.target)).collect { case (`name`, mark) => mark }
+      val mark = earlier.orElse(ownTables.mark(job.state, part)).filterNot(Lsn.isBelow(_, least))
         .getOrElse(throw markLost(part))
       marks.put(part.target, name -> mark): Unit
       mark
@@ -214,7 +214,7 @@ final private[job] class TableApplier(job: JobParts) {
       }
       val mode = next.table.mode
       table.copy(table.table.copy(mode = mode), number = table.number + 1).parts
-        .foreach(own.noteDefinition)
+        .foreach(ownTables.noteDefinition)
       Option(changing.remove(oid)).fold(catalog.forget(oid))(catalog.follows(oid, _))
     }
     core(_.defined(oid, now))
@@ -230,16 +230,17 @@ final private[job] class TableApplier(job: JobParts) {
 
   private def failed(table: TableState, error: Throwable): Unit =
     job.unlessEnding(table, error) {
-      val known = table.parts.map(part => Option(marks.remove(part.target)).map(_._2))
+      val expected =
+        table.parts.map(part => Option(marks.remove(part.target)).map(_._2).orElse(table.mark))
       // If the disk or the folder of the tables is away, the table seems to have no mark.
       val passing =
         if (TableFailures.isPassing(error)) Some(error)
-        else own.absence(job.state).map(new Waiting(_))
-      if (passing.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, known, error)
+        else ownTables.absence(job.state).map(new Waiting(_))
+      if (passing.isEmpty && TableFailures.isOtherMark(error)) otherMark(table, expected, error)
       else {
-        val found = passing.orElse(removed(table).map(markLost)).orElse(lost(table, error))
+        val cause = passing.orElse(removed(table).map(markLost)).orElse(lost(table, error))
           .getOrElse(error)
-        job.failed(table, TableFailures.of(found), found)
+        job.failed(table, TableFailures.of(cause), cause)
       }
     }
 
@@ -265,19 +266,18 @@ final private[job] class TableApplier(job: JobParts) {
    * The table has another mark than the one expected. If it is a greater one of the same generation, a
    * process of the job that was slow to end has committed a cut, which is right. Its changes are left out.
    *
-   * @param known the marks that the table and its history were expected to have, if they can be different
+   * @param expected the marks that the table and its history were expected to have
    */
-  private def otherMark(table: TableState, known: Seq[Option[Long]], error: Throwable): Unit = {
+  private def otherMark(table: TableState, expected: Seq[Option[Long]], error: Throwable): Unit = {
     job.checkEpoch()
-    val newest = table.parts.flatMap(own.newestGeneration(job.state, _))
-    val found = table.parts.map(own.mark(job.state, _))
-    val isRight = newest.forall(_ <= table.generation) && found.forall(_.nonEmpty)
-    val expected = known.map(_.orElse(table.mark))
-    def isGreater = found.flatten.zip(expected.flatten).exists { case (mark, least) =>
+    val newest = table.parts.flatMap(ownTables.newestGeneration(job.state, _))
+    val marks = table.parts.map(ownTables.mark(job.state, _))
+    val isRight = newest.forall(_ <= table.generation) && marks.forall(_.nonEmpty)
+    def isGreater = marks.flatten.zip(expected.flatten).exists { case (mark, least) =>
       Lsn.isBelow(least, mark)
     }
     if (isRight && isGreater)
-      core(_.applied(table.oid, found.flatten.reduce(Lsn.min), None, now))
+      core(_.applied(table.oid, marks.flatten.reduce(Lsn.min), None, now))
     else job.failed(table, TableFailure(TableFailure.NeedsCopy, TableFailures.text(error)), error)
   }
 
@@ -423,11 +423,11 @@ final private[job] class TableMaintenance(
         failures.remove((table, without)): Unit
       } catch {
         case NonFatal(error) if !job.isEnding =>
-          val found = MaintenanceFailure(System.nanoTime(), TableFailures.text(error))
-          failures.put((table, without), found)
-          if (!earlier.exists(_.cause == found.cause))
+          val failure = MaintenanceFailure(System.nanoTime(), TableFailures.text(error))
+          failures.put((table, without), failure)
+          if (!earlier.exists(_.cause == failure.cause))
             job.log.warn(
-              s"The table $table $without, and the job tries it again later. ${found.cause}"
+              s"The table $table $without, and the job tries it again later. ${failure.cause}"
             )
         case NonFatal(_) => () // the end of the job has interrupted it
       }

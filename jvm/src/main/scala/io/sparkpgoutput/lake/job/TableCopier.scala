@@ -108,7 +108,7 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._
-  import job.{catalog, core, own, target}
+  import job.{catalog, core, ownTables, target}
 
   /** The snapshots that are made and not committed yet, by the oids of their tables. */
   private val open = new ConcurrentHashMap[Long, TableCopy]
@@ -121,7 +121,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** Whether this process has seen the place of the tables. The first copy of a job makes it. */
   @volatile private var isThere = Try(absence.isEmpty).getOrElse(false)
 
-  private def absence = own.absence(job.state)
+  private def absence = ownTables.absence(job.state)
 
   /** Waits for the place of the tables if it is away: a copy would make it again, on the disk below a mount. */
   private def checkPlace(): Unit =
@@ -146,7 +146,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     open.put(oid, copy)
     // The copy can have another mode than the table has had.
     val newest = table.copy(table = copy.table).parts
-      .flatMap(own.newestGeneration(job.state, _)).maxOption.getOrElse(0)
+      .flatMap(ownTables.newestGeneration(job.state, _)).maxOption.getOrElse(0)
     if (!core(_.snapshotMade(oid, copy.lsn, copy.table, newest, JobClock.millis)))
       forget(oid): Unit // its lock would stay until the next copy
   }
@@ -210,24 +210,24 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** Makes a table of the target ready for a copy, and then writes the rows of the snapshot in one commit. */
   final private class Part(table: TableState, copy: TableCopy, lsn: Long) {
     // These come before `prepare` gives the table the properties of this copy.
-    private val isOfTable = table.table.endLsn.nonEmpty && own.isOf(job.state, table)
-    private val areMarked = isOfTable && own.marks(job.state, table)
+    private val isOfTable = table.table.endLsn.nonEmpty && ownTables.isOf(job.state, table)
+    private val areMarked = isOfTable && ownTables.marks(job.state, table)
     private val former = table.former.filter(former =>
-      isOfTable && own.generations(job.state, table).contains(former.generation)
+      isOfTable && ownTables.generations(job.state, table).contains(former.generation)
     )
     private val hashes =
-      if (former.isEmpty) own.hashes(job.state, table) else Map.empty[String, String]
+      if (former.isEmpty) ownTables.hashes(job.state, table) else Map.empty[String, String]
     private val isNew =
-      own.prepare(job.state, table, job.options.newProperties(job.target.format))
+      ownTables.prepare(job.state, table, job.options.newProperties(job.target.format))
     // A table of which an older state was restored has marks, even if none of them is valid.
     private val isFirst = target.newest(table.target, job.state.id).isEmpty
     if (isFirst && !isNew) checkEmpty(table)
-    private val shape = own.shape(table)
+    private val shape = ownTables.shape(table)
     if (table.table.isHistory) {
       keepColumns(table)
       if (!isNew) shape.foreach(target.reshape(table.target, _))
     }
-    HistoryOrder.check(job.session, own, table.table, lsn)
+    HistoryOrder.check(job.session, ownTables, table.table, lsn)
 
     def write(): Unit = {
       lazy val session = ClonedSession.of(job.session)
@@ -242,8 +242,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       }
       def write(rows: TargetWrite): Unit = {
         // A direct write runs no query, so it needs no session of its own.
-        val own = if (rows.isInstanceOf[TargetWrite.Direct]) job.session else session
-        target.commit(own, table.target, table.markName(job.state.id), None, lsn)(rows)
+        val ofWrite = if (rows.isInstanceOf[TargetWrite.Direct]) job.session else session
+        target.commit(ofWrite, table.target, table.markName(job.state.id), None, lsn)(rows)
       }
       if (table.table.isHistory)
         write(TargetWrite.Append(copy.historyRows(session, table.table, isFirst)))
