@@ -173,9 +173,9 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
   import JobSource._
 
   private val registry = new MetricRegistry
-  private var taken: StatusNow = _
-  private var takenAt = 0L
-  private var known = Set.empty[TableName]
+  private var status: StatusNow = _
+  private var statusNanos = 0L
+  private var tableNames = Set.empty[TableName]
 
   JobMetrics.ofJob.foreach(metric => put(metric.name)(metric.value(latest)))
 
@@ -192,8 +192,8 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
   def update(): Unit = {
     register()
     val tables = latest.named.keySet
-    if (tables != known) update(tables)
-    known = tables
+    if (tables != tableNames) update(tables)
+    tableNames = tables
   }
 
   private def update(tables: Set[TableName]): Unit = {
@@ -215,11 +215,11 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
   /** A sink asks for each metric separately, so all metrics use one status for a second. */
   private def latest: StatusNow = synchronized {
     val time = System.nanoTime()
-    if (taken == null || time - takenAt > OneSecond) {
-      taken = now()
-      takenAt = time
+    if (status == null || time - statusNanos > OneSecond) {
+      status = now()
+      statusNanos = time
     }
-    taken
+    status
   }
 
   override def close(): Unit =

@@ -216,11 +216,11 @@ object JobStatus {
     val folder = new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration)
     val (_, state) = folder.state()
     val status = folder.readStatus()
-    val node = status.map(found => mapper.readTree(found.json))
-    val tables = node.toSeq.flatMap(_.path("tables").elements.asScala)
+    val node = status.map(file => mapper.readTree(file.json))
+    val nodes = node.toSeq.flatMap(_.path("tables").elements.asScala)
       .map(table => table.path("oid").asLong -> table).toMap
-    val known = state.tables.map { case (oid, table) =>
-      val newer = tables.get(oid)
+    val tables = state.tables.map { case (oid, table) =>
+      val newer = nodes.get(oid)
       val mark = newer.flatMap(text(_, "mark")).flatMap(Lsn.parse)
       oid -> table.copy(
         mark = (table.mark ++ mark).reduceOption(Lsn.max(_, _)),
@@ -229,11 +229,11 @@ object JobStatus {
       )
     }
     val now = StatusNow(
-      state.copy(tables = known),
-      tables.map { case (oid, table) => oid -> shown(table) },
+      state.copy(tables = tables),
+      nodes.map { case (oid, node) => oid -> shown(node) },
       node.flatMap(text(_, "read")).flatMap(Lsn.parse).foldLeft(state.confirmed)(Lsn.max),
       node.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText),
-      files = tables.flatMap { case (oid, table) => files(table).map(oid -> _) }
+      files = nodes.flatMap { case (oid, node) => files(node).map(oid -> _) }
     )
     now -> status.map(_.written)
   }
