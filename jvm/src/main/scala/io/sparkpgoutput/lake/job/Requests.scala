@@ -289,6 +289,9 @@ object VerifyCommand {
     new Replication(session, parsed, wanted)
   }
 
+  private[job] def failed(problem: String): LakeException =
+    new LakeException("PGOUTPUT_VERIFICATION_FAILED", "problem" -> problem)
+
   private def named(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
     val (_, state) = folder.state()
     val names = state.tables.values.map(_.name).toSeq.distinct
@@ -322,7 +325,7 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
     added.foreach {
       case JobAnswer(JobAnswer.Done, text) => lines = Some(text)
       case JobAnswer(JobAnswer.Failed, text) =>
-        throw new LakeException("PGOUTPUT_VERIFICATION_FAILED", "problem" -> text)
+        throw VerifyCommand.failed(text)
       case _ => ()
     }
     added.collect { case JobAnswer(JobAnswer.Waits, text) => text }.asJava

@@ -74,7 +74,7 @@ final private[job] class Verifications(
   private def answer(id: String, tables: Seq[TableName]): Boolean = {
     val answer =
       try {
-        val verified = verify(tables, text => folder.answer(id, JobAnswer(JobAnswer.Waits, text)))
+        val verified = compared(tables, text => folder.answer(id, JobAnswer(JobAnswer.Waits, text)))
         JobAnswer(JobAnswer.Done, VerifiedTable.toText(job.session, verified))
       } catch {
         case NonFatal(problem) if !job.isEnding =>
@@ -89,9 +89,14 @@ final private[job] class Verifications(
   /**
    * Compares tables.
    *
-   * @param tell is called with the reason if something delays the verification
+   * @throws io.sparkpgoutput.errors.LakeException if they cannot be compared
    */
-  def verify(tables: Seq[TableName], tell: String => Unit = _ => ()): Seq[VerifiedTable] =
+  def verify(tables: Seq[TableName]): Seq[VerifiedTable] =
+    try compared(tables, _ => ())
+    catch { case waits: Waiting => throw VerifyCommand.failed(waits.getMessage) }
+
+  /** @param tell is called with the reason if something delays the verification */
+  private def compared(tables: Seq[TableName], tell: String => Unit): Seq[VerifiedTable] =
     rounds(tables, MostRounds, tell).sortBy(_.table)
 
   /**

@@ -5,6 +5,7 @@ import java.time.Duration
 import scala.util.Using
 
 import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.MemoryTarget
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.JobCommand.ApplyCut
@@ -127,8 +128,10 @@ class VerificationsSuite extends SparkSessionTests {
   test("a verification without a snapshot ends with the reason, and holds no table") {
     Using.resource(server("0/64")) { server =>
       val held = new Held(of(server))
-      val error = intercept[Waiting](held.verifications.verify(Seq(name)))
+      val error = intercept[LakeException](held.verifications.verify(Seq(name)))
+      assert(error.getCondition == "PGOUTPUT_VERIFICATION_FAILED")
       assert(error.getMessage.contains("a standby that is behind"))
+      assert(error.getMessage.contains("run spark-pgoutput verify again"))
       assert(held.goesOn && held.readsVersions.isEmpty && !held.verifications.readsVersions)
     }
   }
