@@ -1,8 +1,14 @@
 package io.sparkpgoutput.lake.job
 
 import org.apache.spark.sql.catalyst.expressions.Cast
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils.{
+  getRawSchema,
+  replaceCharVarcharWithString => text
+}
+import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.expressions.Window
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
@@ -97,7 +103,7 @@ final private[job] class MergedCopy(
 
   /** A value of the target; NULL if the column has another type now that does not take it. */
   private def kept(name: String): Column = {
-    val wanted = plain(jobSchema(name).dataType)
+    val wanted = text(jobSchema(name).dataType)
     val values = fields(name).collect {
       case (value, `wanted`)                            => value
       case (value, has) if Cast.canTryCast(has, wanted) => value.try_cast(wanted)
@@ -107,7 +113,7 @@ final private[job] class MergedCopy(
 
   private def keyFits(fits: (DataType, DataType) => Boolean) = table.source.key.forall(name =>
     fields(name).exists { case (_, has) =>
-      val wanted = plain(jobSchema(name).dataType)
+      val wanted = text(jobSchema(name).dataType)
       has == wanted || fits(has, wanted)
     }
   )
@@ -176,7 +182,7 @@ final private[job] class MergedCopy(
     val lacksKey = table.source.key.map(kept(_).isNull).foldLeft(lit(false))(_ || _)
     val once = ranked(stored, by = mark(DeletedLsn).asc_nulls_last)
       .where(col(Rank) === 1 || lacksKey)
-    joined(once).select(values ++ marks ++ more: _*)
+    described(joined(once).select(values ++ marks ++ more: _*))
   }
 
   /**
@@ -202,7 +208,18 @@ final private[job] class MergedCopy(
       else
         stored.select(before(ends = isCurrent).as(Merged))
           .unionAll(fresh.select(added.as(Merged)))
-    rows.select(s"$Merged.*")
+    described(rows.select(s"$Merged.*"))
+  }
+
+  /** Gives columns their comments and the lengths of their texts, which the expressions do not have. */
+  private def described(rows: DataFrame): DataFrame = {
+    val more = getRawSchema(StructType(others.map(_._1)))
+    val fields = RowsOfRdd.withTexts(
+      StructType(jobSchema ++ more.map(field => StructField(field.name, field.dataType)))
+    )
+    rows.select(fields.map(field =>
+      col(QuotingUtils.quoteIdentifier(field.name)).as(field.name, field.metadata)
+    ): _*)
   }
 
   private def compared(current: DataFrame): DataFrame = {
@@ -244,7 +261,7 @@ final private[job] class MergedCopy(
 
   private def row(values: Seq[Column], more: Seq[Column]): Column = struct(
     (jobSchema ++ others.map(_._1)).zip(values ++ more).map { case (field, value) =>
-      value.cast(plain(field.dataType)).as(field.name)
+      value.cast(text(field.dataType)).as(field.name)
     }: _*
   )
 }
@@ -258,10 +275,4 @@ private[job] object MergedCopy {
   final private val Merged = "merged"
   private def now(at: Int) = s"n$at"
   private def old(at: Int) = s"o$at"
-
-  /** Returns the type that Spark reads, which is a text for a VARCHAR. */
-  private def plain(dataType: DataType): DataType = dataType match {
-    case VarcharType(_) => StringType
-    case other          => other
-  }
 }

@@ -6,6 +6,8 @@ import java.time.Instant
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
@@ -223,10 +225,12 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** The rows of a new copy, with a NULL for each of the other columns of the target. */
   final protected def withOthers(table: String, rows: DataFrame): DataFrame = {
     refresh(table)
-    val others = session.table(sqlName(table)).schema.filterNot(field =>
-      rows.columns.exists(_.equalsIgnoreCase(field.name))
+    val others = CharVarcharUtils.getRawSchema(session.table(sqlName(table)).schema)
+      .filterNot(field => rows.columns.exists(_.equalsIgnoreCase(field.name)))
+      .map(field => StructField(field.name, field.dataType))
+    val nulls = RowsOfRdd.withTexts(StructType(others)).map(field =>
+      functions.lit(null).cast(field.dataType).as(field.name, field.metadata)
     )
-    val nulls = others.map(field => functions.lit(null).cast(field.dataType).as(field.name))
     rows.select(functions.col("*") +: nulls: _*)
   }
 

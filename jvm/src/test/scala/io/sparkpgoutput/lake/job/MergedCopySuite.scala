@@ -1,11 +1,13 @@
 package io.sparkpgoutput.lake.job
 
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, Window}
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec
 import org.apache.spark.sql.execution.window.WindowExecBase
 import org.apache.spark.sql.functions.{lit, timestamp_micros}
+import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 
@@ -53,7 +55,7 @@ class MergedCopySuite extends TableTests {
 
   /** The rows of a target, in these columns and those of a mode. */
   private def stored(columns: String, mode: TableMode)(rows: Row*): DataFrame = {
-    val schema = StructType(StructType.fromDDL(columns) ++ mode.columns)
+    val schema = RowsOfRdd.withTexts(StructType(StructType.fromDDL(columns) ++ mode.columns))
     spark.createDataFrame(java.util.Arrays.asList(rows: _*), schema)
   }
 
@@ -67,7 +69,7 @@ class MergedCopySuite extends TableTests {
   )(rows: Row*): MergedCopy = {
     val before = former.map(FormerDefinition(_, 1, renamed))
     val snapshot = spark
-      .createDataFrame(java.util.Arrays.asList(rows: _*), table.schema)
+      .createDataFrame(java.util.Arrays.asList(rows: _*), RowsOfRdd.withTexts(table.schema))
     val at = timestamp_micros(lit(0L))
     new MergedCopy(table.copy(mode = mode), lsn, at, snapshot, target, before, hashes)
   }
@@ -83,6 +85,25 @@ class MergedCopySuite extends TableTests {
 
   private val order = column(1, "order_id")
   private val renamed = table(Seq("order_id"), order -> IntegerType, email -> StringType)
+
+  test("columns keep their comments and the lengths of their texts") {
+    val types = Seq(email -> VarcharType(9), remark -> ArrayType(VarcharType(5)))
+    val made = table(Seq("id"), (id -> IntegerType) +: types: _*)
+    val short = made.copy(schema = StructType(made.schema.map(_.withComment("what it is"))))
+    for ((mode, kept) <- Seq(TableMode.Marking -> marked, TableMode.Versions -> ended)) {
+      val columns = "id INT, email VARCHAR(7), note ARRAY<VARCHAR(5)>, mine VARCHAR(2)"
+      val target = stored(columns, mode)(joined(Row(1, "a", Seq("b"), "c"), kept))
+      val merged = copy(short, mode, target, Some(short))(Row(2, "x", Seq("y")))
+      val rows =
+        if (mode == TableMode.Marking) merged.marked(areMarked = true) else merged.versions
+      val found = CharVarcharUtils.getRawSchema(rows.schema)
+      val wanted = short.schema.map(field => (field.name, field.dataType, field.getComment()))
+      assert(found.take(3).map(field => (field.name, field.dataType, field.getComment())) == wanted)
+      assert(found("mine").dataType == VarcharType(2))
+      assert(shown(rows, "id", "email", "note", "mine") ==
+        Set(Row(1, "a", Seq("b"), "c"), Row(2, "x", Seq("y"), null)))
+    }
+  }
 
   test("marked rows stay if the key has another name that the target does not have yet") {
     val target = stored("id INT, email STRING, mine INT", TableMode.Marking)(

@@ -44,7 +44,7 @@ object RowsOfRdd {
     castToImpl(session).internalCreateDataFrame(rows, withTexts(schema))
 
   /** The schema that a plan can have: a text in place of a VARCHAR, whose type is in the metadata of its column. */
-  private[pgoutput] def withTexts(schema: StructType): StructType =
+  def withTexts(schema: StructType): StructType =
     CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)
 }
 
