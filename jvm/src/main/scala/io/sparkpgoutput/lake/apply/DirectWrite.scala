@@ -11,7 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.{
   UnsafeRow
 }
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.pgoutput.LocalRows
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.pgoutput.{LocalRows, RowsOfRdd}
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.errors.LakeException
@@ -33,7 +34,10 @@ final class DirectWrite(
     mixed: Long => Long,
     mostOld: Long
 ) {
-  import batch.format.{hasVersions, key, schema, unsent}
+  import batch.format.{hasVersions, key, unsent}
+
+  /** A VARCHAR is a text, because no value of the changes is longer than its type says. */
+  private val schema = RowsOfRdd.withTexts(batch.format.schema)
 
   private val getters = schema.map(field => InternalRow.getAccessor(field.dataType)).toArray
   private val folded = FoldedColumns.keyed(schema, unsent)
@@ -270,11 +274,15 @@ final class DirectWrite(
   private def columnsOf(target: StructType): Array[Int] = {
     val found = target.map { field =>
       val ordinal = schema.indexWhere(_.name.equalsIgnoreCase(field.name))
-      if (ordinal >= 0 && !DataTypeUtils.sameType(schema(ordinal).dataType, field.dataType))
-        throw new NotDirect(
-          s"the column ${field.name} has the type ${field.dataType.sql}, and the changes have " +
-            schema(ordinal).dataType.sql
-        )
+      if (ordinal >= 0) {
+        val limited = CharVarcharUtils.getRawType(field.metadata)
+        val wanted = (if (limited.isEmpty) schema else batch.format.schema) (ordinal).dataType
+        val has = limited.getOrElse(field.dataType)
+        if (!DataTypeUtils.sameType(wanted, has))
+          throw new NotDirect(
+            s"the column ${field.name} has the type ${has.sql}, and the changes have ${wanted.sql}"
+          )
+      }
       ordinal
     }.toArray
     schema.indices.diff(found).foreach { ordinal =>

@@ -134,7 +134,7 @@ final class TableCopy private (
       ofRange
     }.toIndexedSeq
     local = Some(CopyProgress(table.source.name.toString, rows.size.toLong, bytes, share = 1))
-    if (DataTypeUtils.sameType(columns, table.schema)) rows
+    if (DataTypeUtils.sameType(columns, RowsOfRdd.withTexts(table.schema))) rows
     else {
       val ofMode = TableCopy.added(table.mode, lsn, at).toMap
       val cast = columns.map { to =>

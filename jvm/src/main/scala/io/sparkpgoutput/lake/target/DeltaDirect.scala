@@ -371,7 +371,13 @@ private object DeltaDirect {
     "delta.targetFileSize"
   )
 
-  val ColumnProperties: Seq[String] = Seq("delta.columnMapping.", "delta.typeChanges", "comment")
+  val ColumnProperties: Seq[String] = Seq(
+    "delta.columnMapping.",
+    "delta.typeChanges",
+    "comment",
+    // `DirectWrite` compares the length with that of the changes.
+    "__CHAR_VARCHAR_TYPE_STRING"
+  )
 }
 
 /** A transaction that fails if anything was written since its snapshot. */

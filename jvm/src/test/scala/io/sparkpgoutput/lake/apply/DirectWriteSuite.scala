@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.functions.{lit, udf}
-import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
+import org.apache.spark.sql.types.{IntegerType, StringType, StructType, VarcharType}
 import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.changes.StreamMessages
@@ -487,6 +487,37 @@ class DirectWriteSuite extends DeltaTests {
       assert(nulls == Seq(4, 8))
       assert(to.compact(name) && nulls == Seq(4, 8))
     }
+  }
+
+  test(
+    "a VARCHAR is written directly with the rows and errors of a MERGE, if its length is the same"
+  ) {
+    val target = Targets.of(spark, Files.createTempDirectory("varchar").toString, Some("delta"))
+    def written(statement: String*) = {
+      val table = new WrittenTable(spark, target, v = VarcharType(3))
+      statement.foreach(table.sql)
+      import table.{row, server}
+      val found = Seq(
+        table.cut(20L -> (1 to 3).map(id => server.insert(row(id, "äöü", "b")))),
+        table.cut(30L -> Seq(
+          server.update(row(1, "äöü", "b"), row(1, "é ", "b")),
+          server.update(row(2, "äöü", "b"), row(7, "äöü", "c")),
+          server.delete(row(3, "äöü", "b"))
+        ))
+      )
+      val errors = Seq("four", "ab  ").map { text =>
+        val wrong = Seq(server.insert(row(9, text, "b")))
+        intercept[PgOutputException](table.cut(40L -> wrong)).getMessage
+      }
+      assert(errors.forall(_.contains("more than 3 characters")))
+      (found.map(_.byMerge).distinct, (table.server.contentOf(target, spark), errors))
+    }
+    val (Seq(none), direct) = written(): @unchecked
+    val (Seq(feed), merged) =
+      written("ALTER TABLE {} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"): @unchecked
+    assert(none.isEmpty && feed.exists(_.contains("changeDataFeed")) && direct == merged)
+    val (Seq(longer), _) = written("ALTER TABLE {} ALTER COLUMN v TYPE VARCHAR(9)"): @unchecked
+    assert(longer.contains("the column v has the type VARCHAR(9), and the changes have VARCHAR(3)"))
   }
 
   test("the values of a row are read up to this row only, and the file is closed then") {

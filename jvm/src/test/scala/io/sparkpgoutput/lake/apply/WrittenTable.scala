@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.apply
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.types.{IntegerType, StringType}
+import org.apache.spark.sql.types.{DataType, IntegerType, StringType}
 
 import org.scalatest.Assertions.{assert, intercept}
 
@@ -14,6 +14,7 @@ import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 /**
  * A target's table into which cuts are written. Its columns are id, v, big, those of the mode, and mine.
  *
+ * @param v the type of v
  * @param mostOld the most bytes of values of the target that a direct write has in memory
  * @param made the name of a table that exists, and that has the mark; None if the table has to be made
  */
@@ -24,7 +25,8 @@ class WrittenTable(
     mode: TableMode = TableMode.Mirror,
     made: Option[String] = None,
     private var mark: Long = 1,
-    mostOld: Long = Long.MaxValue
+    mostOld: Long = Long.MaxValue,
+    v: DataType = StringType
 ) {
   import WrittenTable._
 
@@ -37,7 +39,7 @@ class WrittenTable(
     identity,
     Seq("id"),
     Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text, "big" -> TypeOids.Text),
-    Seq("id" -> IntegerType, "v" -> StringType, "big" -> StringType)
+    Seq("id" -> IntegerType, "v" -> v, "big" -> StringType)
   )
   server.mode = mode
   if (made.isEmpty) {

@@ -28,6 +28,8 @@ class DeltaKindsSuite extends DeltaTests {
   private val v = StructField("v", StringType)
   private val big = StructField("big", StringType)
   private val plain = Seq(id, v, big)
+  private val varchar =
+    new MetadataBuilder().putString("__CHAR_VARCHAR_TYPE_STRING", "varchar(9)").build()
 
   /**
    * A kind of tables.
@@ -127,6 +129,7 @@ class DeltaKindsSuite extends DeltaTests {
       columns = () =>
         plain ++ Seq(
           StructField("mine", ShortType),
+          StructField("short", StringType, nullable = true, varchar),
           StructField("moment", TimestampNTZType)
         ),
       properties = supported.map(name => s"delta.feature.$name" -> "supported").toMap,
@@ -204,18 +207,7 @@ class DeltaKindsSuite extends DeltaTests {
       shape = _.partitionedBy("d")
     ) -> "the table has partitions by the column d of the type DOUBLE",
     Kind("required", columns = () => Seq(id, v.copy(nullable = false), big)) ->
-      "the column v is NOT NULL",
-    Kind(
-      "short",
-      columns = () =>
-        Seq(
-          id,
-          v,
-          big.copy(metadata =
-            new MetadataBuilder().putString("__CHAR_VARCHAR_TYPE_STRING", "varchar(9)").build()
-          )
-        )
-    ) -> "the column big has the property __CHAR_VARCHAR_TYPE_STRING"
+      "the column v is NOT NULL"
   )
 
   private def look(kind: Kind, reason: String): Unit = {
