@@ -67,6 +67,9 @@ final case class MirroredTable(
 
   /** The names in the target that belong to the table. It has none if another table has got its name. */
   def targets: Seq[String] = if (target.isEmpty) Nil else mode.targets(target)
+
+  /** These names as keys. */
+  def keys: Seq[String] = targets.map(MirroredTable.folded)
 }
 
 object MirroredTable {

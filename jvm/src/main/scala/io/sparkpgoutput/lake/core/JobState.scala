@@ -119,6 +119,9 @@ final case class TableState(
   /** Returns whether the table has a name in the target that is its own: nobody else may write it. */
   def owns: Boolean = generation > 0 && !isLeft && target.nonEmpty
 
+  /** The names in the target that are its own, as keys. */
+  def owned: Seq[String] = if (owns) table.keys else Nil
+
   /** Returns whether the job leaves the table as it is, because it is not published or excluded. */
   def isLeft: Boolean = status == TableStatus.Dropped || status == TableStatus.Excluded
 
@@ -303,14 +306,14 @@ private object TargetOwners {
       found.natural.filter { name =>
         val wanted = found.naturals.map(folded)
         def isTaken = state.tables.values.exists(other =>
-          other.oid != table.oid && names(other).exists(wanted.contains)
+          other.oid != table.oid && other.table.keys.exists(wanted.contains)
         )
         // The user can give a new name to a table that has to be copied, for example because the target has
         // another table of the old name.
         val isNew = table.generation == 0 || (found.isNamed && table.needsCopy)
         if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
         else isNew || table.target.isEmpty || isTaken ||
-        names(table).flatMap(natural.get).exists(_ != table.oid)
+        table.table.keys.flatMap(natural.get).exists(_ != table.oid)
       }.map(found.oid -> _)
     }.toMap
   }
@@ -327,10 +330,8 @@ private object TargetOwners {
   ): Set[Long] = {
     val moved = moves.toSeq.flatMap { case (oid, name) =>
       val table = state.tables(oid).table
-      table.copy(target = name, mode = modes(oid).getOrElse(table.mode)).targets.map(folded)
+      table.copy(target = name, mode = modes(oid).getOrElse(table.mode)).keys
     }.toSet
-    moves.keySet ++ state.tables.values.filter(names(_).exists(moved)).map(_.oid)
+    moves.keySet ++ state.tables.values.filter(_.table.keys.exists(moved)).map(_.oid)
   }
-
-  private def names(table: TableState) = table.table.targets.map(folded)
 }

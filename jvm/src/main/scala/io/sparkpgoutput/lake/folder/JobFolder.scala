@@ -108,7 +108,10 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
    *   state again
    */
   def takeAfter(kept: Option[(Long, JobState)], state: JobState): Boolean =
-    read() == kept && take(kept.fold(0L)(_._1) + 1, state)
+    isNewest(kept) && take(kept.fold(0L)(_._1) + 1, state)
+
+  /** Returns whether nobody has written a state since [[read]] has returned one, or none. */
+  def isNewest(kept: Option[(Long, JobState)]): Boolean = read() == kept
 
   /** Writes the state of an epoch that this process has taken. */
   def write(epoch: Long, state: JobState): Unit =

@@ -183,7 +183,7 @@ final private[job] class ReadyJob(
   def state: JobState = start.state
 
   /** Returns whether an earlier process of the job has written the state since this one has read it. */
-  def isOvertaken: Boolean = kept.exists(before => !folder.read().contains(before))
+  def isOvertaken: Boolean = !folder.isNewest(kept)
 
   /** Takes the next epoch, unless an earlier process has written what this one has not read, such as a request. */
   def take(state: JobState): Boolean = folder.takeAfter(kept, state)

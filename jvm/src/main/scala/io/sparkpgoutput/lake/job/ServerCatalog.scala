@@ -424,8 +424,7 @@ object ServerCatalog {
       names: Map[Long, Seq[String]],
       state: JobState
   ): Option[Long] = {
-    def owned(other: Long) = state.tables.get(other).filter(_.owns).toSeq
-      .flatMap(_.table.targets).map(MirroredTable.folded)
+    def owned(other: Long) = state.tables.get(other).toSeq.flatMap(_.owned)
     // An owner of another name has no claim to these.
     def rank(of: Long, names: Seq[String]) = (!owned(of).exists(names.contains), of)
     // There can be thousands of tables, of which nearly all have other names.

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.copy.{SnapshotConnections, TableCopy}
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
@@ -128,15 +128,11 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     if (isThere) absence.foreach(reason => throw new Waiting(reason))
 
   /** Waits while another table has a name of the copy in the target. It may get another name soon. */
-  private def checkNames(table: TableState): Unit = {
-    def names(of: TableState) = of.table.targets.map(MirroredTable.folded)
-    job.state.tables.values.filter(other => other.oid != table.oid && other.owns)
-      .find(other => names(other).exists(names(table).contains)).foreach(other =>
-        throw new Waiting(
-          s"A name of ${table.name} in the target still belongs to ${other.name}."
-        )
-      )
-  }
+  private def checkNames(table: TableState): Unit = job.state.tables.values
+    .find(other => other.oid != table.oid && other.owned.exists(table.table.keys.contains))
+    .foreach(other =>
+      throw new Waiting(s"A name of ${table.name} in the target still belongs to ${other.name}.")
+    )
 
   /** Makes a snapshot of a table. */
   def makeSnapshot(oid: Long): Unit = reporting(oid) { table =>
