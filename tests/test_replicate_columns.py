@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,43 @@ def test_a_table_that_comes_back_under_another_name_never_shows_its_hidden_colum
     server.execute("ALTER TABLE people RENAME TO users")
     assert "ssn" not in spark.table(job.sql_name("users")).columns
     assert_nowhere(job.folder)
+
+
+def test_a_table_whose_name_another_one_has_never_shows_its_hidden_column(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    options: dict[str, Any] = {
+        "columns": {"users": {"excludeColumns": ["ssn"]}},
+        "excludeTables": "accounts,log,pairs",
+    }
+    server.execute("UPDATE users SET email = NULL, note = NULL")
+    assert replicate(once=True, **options).exit_code == 0
+    server.execute(
+        "ALTER PUBLICATION p DROP TABLE users; ALTER TABLE users RENAME TO people;"
+        "CREATE TABLE users (id int PRIMARY KEY, ssn text); ALTER PUBLICATION p ADD TABLE users"
+    )
+    for _ in range(2):
+        assert replicate(once=True, **options).exit_code == 0
+    server.execute("ALTER PUBLICATION p ADD TABLE people")
+    (reason,) = replicate(once=True, **options).failed()
+    assert "has the name public.people now" in reason
+    # All tables are copied again, while this table is not published. It has no name in the target.
+    server.execute("ALTER PUBLICATION p DROP TABLE people")
+    assert states(replicate(once=True, **options))[""] == "dropped"
+    spark_pgoutput.resync(spark, checkpoint=job.checkpoint_url, all=True)
+    assert replicate(once=True, **options).exit_code == 0
+    server.execute("ALTER PUBLICATION p ADD TABLE people")
+    (reason,) = replicate(once=True, **options).failed()
+    assert "has the name public.people now" in reason
+    options["columns"]["people"] = {"excludeColumns": ["ssn"]}
+    assert replicate(once=True, **options).exit_code == 0
+    assert "ssn" not in spark.table(job.sql_name("people")).columns
+    assert_nowhere(job.folder)
+    # The job forgets it when the server does not have it either.
+    server.execute("DROP TABLE people")
+    assert states(replicate(once=True, **options))["people"] == "dropped"
+    shutil.rmtree(job.tables / "people")
+    assert "people" not in states(replicate(once=True, **options))
 
 
 def test_the_last_changes_of_a_table_have_the_hidden_columns_of_its_copy(

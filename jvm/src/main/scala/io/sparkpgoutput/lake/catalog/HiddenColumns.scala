@@ -25,15 +25,23 @@ final case class HiddenColumns(excluded: Seq[String] = Nil, hashed: Seq[String] 
   def names: Seq[String] = (excluded ++ hashed).distinct
 
   /**
-   * Returns a column that was hidden under one of these names, and its name now under which it is shown.
+   * Returns the name of a column that is to be hidden, and its name now under which it is shown.
    *
    * @param before the columns that were hidden
    * @param now the names of columns by their numbers
+   * @param named the names that are to be hidden. There can be more, if the table has had another name.
    */
-  def renamed(before: Seq[TableColumn], now: Map[Int, String]): Option[(TableColumn, String)] =
-    before.filter(column => names.contains(column.name))
-      .flatMap(column => now.get(column.number).map(column -> _))
-      .find { case (_, name) => !names.contains(name) }
+  def shown(
+      before: Seq[TableColumn],
+      now: Map[Int, String],
+      named: Seq[String] = names
+  ): Option[(String, String)] = {
+    val former = before.map(column => column.number -> column.name).toMap
+    now.toSeq.sorted.filterNot { case (_, name) => names.contains(name) }
+      .flatMap { case (number, name) =>
+        (former.get(number) ++ Some(name)).find(named.contains).map(_ -> name)
+      }.headOption
+  }
 
   def ++(more: HiddenColumns): HiddenColumns =
     HiddenColumns((excluded ++ more.excluded).distinct, (hashed ++ more.hashed).distinct)
@@ -80,6 +88,14 @@ final case class ColumnHiding(
     )
   }
 
+  private def hide(source: SourceTable, hidden: HiddenColumns) =
+    source.hiding(
+      column => hidden.excluded.contains(column.name),
+      column => hashOf(column.name, hidden)
+    )
+
+  private def named(names: Iterable[TableName]) = of(names).getOrElse(HiddenColumns())
+
   /**
    * Hides the columns of a table.
    *
@@ -87,36 +103,37 @@ final case class ColumnHiding(
    * @param kept the table as the job copied it; None if there is no copy
    * @throws LakeException if the options do not fit the table any more
    */
-  def apply(source: SourceTable, kept: Option[SourceTable]): SourceTable = of(source.name) match {
-    case None =>
-      kept.filter(_.hidden.nonEmpty).map(_.name).filter(of(_).nonEmpty).foreach { former =>
+  def apply(source: SourceTable, kept: Option[SourceTable]): SourceTable = {
+    val hidden = named(Seq(source.name))
+    kept.filter(_.hidden.nonEmpty).foreach(checkNames(source, hidden, _))
+    check(source, hidden)
+    hide(source, hidden)
+  }
+
+  /** A table with another name keeps what is hidden, even if the options hide other columns under this name. */
+  private def checkNames(source: SourceTable, hidden: HiddenColumns, kept: SourceTable): Unit = {
+    val now = source.columns.map(column => column.number -> column.name).toMap
+    hidden.shown(kept.hidden, now, named(Seq(source.name, kept.name)).names).foreach {
+      case (column, name) if column == name =>
         throw new LakeException(
           "PGOUTPUT_REPLICATE_OPTION.HIDDEN_TABLE_RENAMED",
           "table" -> source.name,
-          "former" -> former
+          "former" -> kept.name,
+          "column" -> column
         )
-      }
-      source
-    case Some(hidden) =>
-      check(source, hidden, kept)
-      source.hiding(
-        column => hidden.excluded.contains(column.name),
-        column => hashOf(column.name, hidden)
-      )
+      case (column, name) =>
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.HIDDEN_COLUMN_RENAMED",
+          "column" -> column,
+          "table" -> source.name,
+          "name" -> name
+        )
+    }
   }
 
-  private def check(source: SourceTable, hidden: HiddenColumns, kept: Option[SourceTable]): Unit = {
-    val now = source.columns.map(column => column.number -> column.name).toMap
-    hidden.renamed(kept.toSeq.flatMap(_.hidden), now).foreach { case (column, name) =>
-      throw new LakeException(
-        "PGOUTPUT_REPLICATE_OPTION.HIDDEN_COLUMN_RENAMED",
-        "column" -> column.name,
-        "table" -> source.name,
-        "name" -> name
-      )
-    }
+  private def check(source: SourceTable, hidden: HiddenColumns): Unit = {
     def option(column: String) = if (hidden.excluded.contains(column)) "exclude" else "hash"
-    hidden.names.filterNot(now.values.toSet).foreach { column =>
+    hidden.names.diff(source.columns.map(_.name)).foreach { column =>
       throw new LakeException(
         "PGOUTPUT_REPLICATE_OPTION.NO_HIDDEN_COLUMN",
         "option" -> s"${option(column)}Columns.${source.name}",

@@ -49,7 +49,7 @@ object PublishedTables {
     new PublishedTables(connection, publications, version, Some(oid), WantedFilters.of(oid))
       .tables.find(_.oid == oid)
 
-  private[catalog] def array(oids: Seq[Long]): String = oids.mkString("{", ",", "}")
+  private[lake] def array(oids: Seq[Long]): String = oids.mkString("{", ",", "}")
 
   /**
    * A table in a publication.

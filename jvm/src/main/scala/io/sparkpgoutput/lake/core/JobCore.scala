@@ -387,18 +387,19 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   /**
    * Gives tables their new names in the target, in one change of the state, when no commit of the old and
    * the new owners runs. A table that loses its name and gets no other one is not published any more, or
-   * cannot be in the target as it is: then it has the empty name, until it can.
+   * cannot be in the target as it is: then it has the empty name, until it can. If it is not published, the job forgets
+   * it, unless it has hidden columns.
    */
   private def move(now: Long): Unit = if (moves.nonEmpty && involved.forall(canMove)) {
     val newest = current.tables.values.map(_.generation).max
     (involved -- moves.keySet).foreach { oid =>
       val table = current.tables(oid)
-      if (table.isLeft) {
+      put(table.copy(table = table.table.copy(target = "")))
+      if (table.isForgettable) {
         current = current.copy(tables = current.tables - oid)
         works -= oid
-      } else {
+      } else if (!table.isLeft) {
         val problem = works(oid).problem.getOrElse("Another table has its name in the target now.")
-        put(table.copy(table = table.table.copy(target = "")))
         refuse(oid, problem, now)
         works(oid).phase = Phase.Giving(write())
       }

@@ -36,6 +36,7 @@ final case class FoundMark(
  * @param checkTimeline
  *   throws PGOUTPUT_TIMELINE if the timeline of the server branched off from another one below an LSN
  * @param unread the tables of the target that cannot be read, so it is not known what marks they have
+ * @param gone the oids of known tables that the server does not have any more
  */
 final case class FoundJob(
     kept: Option[JobState],
@@ -44,7 +45,8 @@ final case class FoundJob(
     isInRecovery: Boolean,
     marks: Seq[FoundMark],
     checkTimeline: (Int, Long) => Unit,
-    unread: Set[String] = Set.empty
+    unread: Set[String] = Set.empty,
+    gone: Set[Long] = Set.empty
 )
 
 /**
@@ -178,7 +180,8 @@ object JobStart {
 
   /** The job forgets a dropped table as soon as the target does not have the table, either. */
   private def isForgotten(found: FoundJob, table: TableState) =
-    table.status == Dropped && !found.marks.exists(_.oid == table.oid) && !isUnread(found, table)
+    table.status == Dropped && (table.isForgettable || found.gone(table.oid)) &&
+      !found.marks.exists(_.oid == table.oid) && !isUnread(found, table)
 
   private def isUnread(found: FoundJob, table: TableState) =
     table.table.targets.exists(target => found.unread.exists(_.equalsIgnoreCase(target)))

@@ -126,6 +126,12 @@ final case class TableState(
   def isLeft: Boolean = status == TableStatus.Dropped || status == TableStatus.Excluded
 
   /**
+   * Returns whether the job may forget the table, which it leaves as it is. The definition of a table with hidden columns
+   * says which ones they are, if the table comes back with other names.
+   */
+  def isForgettable: Boolean = isLeft && table.source.hidden.isEmpty
+
+  /**
    * Returns whether the target needs a copy of the table before changes can be applied to it. Such a table
    * has no queue until its copy begins, so the server may forget its changes.
    */

@@ -79,7 +79,7 @@ final private[job] class ColumnGuard(
     val wanted = kept.table.source.hidden
     def areHidden(now: Map[Int, (String, Long)]) =
       if (kept.awaitsSnapshot)
-        hidden.renamed(wanted, now.map { case (number, (name, _)) => number -> name }).isEmpty
+        hidden.shown(wanted, now.map { case (number, (name, _)) => number -> name }).isEmpty
       else wanted.forall(column => now.get(column.number).contains((column.name, column.version)))
     def ask: Option[Boolean] = client.query { connection =>
       val rows = connection.query(

@@ -217,7 +217,11 @@ final private[job] class ReadyJob(
       marks,
       (timeline, lsn) =>
         client.replication(SlotChecks.timeline(_, server, Seq(timeline), lsn)): Unit,
-      unread.toSet
+      unread.toSet,
+      client.query(_.query(
+        "SELECT unnest(?::oid[])::bigint AS oid EXCEPT SELECT oid::bigint FROM pg_class",
+        PublishedTables.array(state.toSeq.flatMap(_.tables.keys))
+      )(_.getLong("oid"))).toSet
     )
     val start =
       try JobStart.of(fresh, parts)
@@ -302,8 +306,8 @@ final private[job] class ReadyJob(
     checkHolder(Some(id))
     val isSameServer = kept.exists(_._2.systemIdentifier == server.systemIdentifier)
     val tables = kept.toSeq.flatMap(_._2.tables.values).filter(table =>
-      isSameServer && !table.isLeft
-    ).map(table => table.oid -> again(table)).toMap
+      isSameServer && !table.isForgettable
+    ).map(table => table.oid -> (if (table.isLeft) table else again(table))).toMap
     JobStart(fresh.copy(id = id, tables = tables), needsSlot = true)
   }
 

@@ -110,6 +110,27 @@ class HiddenColumnsSuite extends AnyFunSuite {
     assert(ColumnHiding()(table("people", "id", "email", "ssn"), Some(hidden)).hidden.isEmpty)
   }
 
+  test("a table that gets the name of another one keeps its own columns hidden") {
+    val own = hiding("ssn")().hide("people", HiddenColumns(excluded = Seq("pin")))
+    val people = own(table("people", "id", "pin", "ssn"), None)
+    assert(people.excluded.map(_.name) == Seq("pin"))
+    val moved = table("users", "id", "pin", "ssn")
+    val error = refused(own, moved, Some(people))
+    assert(error.contains("column 'pin'") && error.contains("excludeColumns.public.users"))
+    val renamed = refused(own, table("users", "id", "code", "ssn"), Some(people))
+    assert(renamed.contains("has the name 'code' now"))
+    val again = moved.copy(columns =
+      moved.columns.map(column =>
+        if (column.name == "pin") column.copy(number = 9) else column
+      )
+    )
+    assert(refused(own, again, Some(people)).contains("column 'pin'"))
+    val all = own.hide("users", HiddenColumns(hashed = Seq("pin")))
+    assert(all(moved, Some(people)).hidden.map(_.name) == Seq("ssn", "pin"))
+    val dropped = moved.copy(columns = moved.columns.filterNot(_.name == "pin"))
+    assert(own(dropped, Some(people)).excluded.map(_.name) == Seq("ssn"))
+  }
+
   test("other hidden columns, and another salt, need a copy") {
     def reason(kept: SourceTable, now: SourceTable) =
       TableComparison.compare(kept, now, Set.empty).left.toOption.getOrElse("")

@@ -294,6 +294,31 @@ class JobCoreSuite extends AnyFunSuite {
     }
   }
 
+  test("a table that has left loses its name, and is forgotten unless it has hidden columns") {
+    for (isHiding <- Seq(true, false); status <- Seq(Dropped, Excluded)) {
+      val users = SimTable(oid, "users", Vector("id", "ssn")).definition
+      val source = users.source.hiding(column => isHiding && column.name == "ssn", _ => None)
+      val kept = TableState(users.copy(source = source), status, 2, generation = 1)
+      val core = new JobCore(
+        JobSettings(excludes = _.name == "staged" && status == Excluded),
+        start.put(kept)
+      )
+      val another = SimTable(16600, "users", Vector("id")).definition
+      val staged = CatalogEntry(SimTable(oid, "staged", Vector("id")).definition, None, None, "")
+      val found = CatalogEntry(another, Some("users"), None, "new")
+      core.published(found +: Seq(staged).filter(_ => status == Excluded), 100, 0)
+      run(core, 1)
+      assert(core.state.tables(16600).target == "users")
+      val nameless = kept.copy(table = kept.table.copy(target = ""))
+      assert(core.state.tables.get(oid) == Option.when(isHiding)(nameless))
+      // It comes back under another name.
+      val people = SimTable(oid, "people", Vector("id", "ssn")).definition
+      core.published(Seq(found, CatalogEntry(people, Some("people"), None, "renamed")), 100, 2)
+      run(core, 3)
+      assert(core.state.tables(oid).target == "people" && core.state.tables(oid).isCopying)
+    }
+  }
+
   test("a history whose copy needs a right goes on with its changes") {
     val (core, queue) = job(history)
     compared(core)

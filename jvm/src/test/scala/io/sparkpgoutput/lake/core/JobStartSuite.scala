@@ -282,3 +282,16 @@ class JobStartSuite extends AnyFunSuite {
     assert(left(Excluded) == Set(16400L) && left(Live) == Set(16400L))
   }
 }
+
+  test("a dropped table with hidden columns is forgotten only when the server does not have it") {
+    val shown = table(Dropped)
+    val source = shown.table.source.hiding(_ => false, _ => Some("salt"))
+    val hiding = found(
+      Some(keeps(shown.copy(table = shown.table.copy(source = source)))),
+      marks = Nil
+    )
+    assert(start(hiding).state.tables.nonEmpty)
+    val gone = hiding.copy(gone = Set(16400L))
+    assert(start(gone).state.tables.isEmpty)
+    assert(start(gone.copy(marks = Seq(mark(450)))).state.tables.nonEmpty)
+  }
