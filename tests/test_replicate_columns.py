@@ -413,3 +413,27 @@ def test_the_command_shows_neither_values_nor_the_salt(
         assert PLAIN not in output
         assert "salt-marker" not in output
     assert_nowhere(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("statement", "shown"),
+    [
+        ("ALTER TABLE late RENAME ssn TO social; ALTER TABLE late ADD ssn text", "'social' now"),
+        ("ALTER TABLE late RENAME TO later", "has the name public.later now"),
+    ],
+)
+def test_a_column_that_is_renamed_before_the_first_copy_never_shows(
+    statement: str, shown: str, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    server.execute(
+        "CREATE TABLE late (id int PRIMARY KEY, ssn text); INSERT INTO late VALUES (1, m(1));"
+        "CREATE PUBLICATION of_late FOR TABLE late"
+    )
+    columns = {"public.late": {"excludeColumns": ["ssn", "snn"]}}
+    (reason,) = replicate(once=True, publication="of_late", columns=columns).failed()
+    assert "names the column 'snn'" in reason
+    server.execute(statement)
+    columns["public.late"]["excludeColumns"] = ["ssn"]
+    (reason,) = replicate(once=True, publication="of_late", columns=columns).failed()
+    assert shown in reason
+    assert_nowhere(job.folder)

@@ -110,6 +110,12 @@ final case class ColumnHiding(
     hide(source, hidden)
   }
 
+  /**
+   * Hides the columns of a table that the options name, also if the options do not fit the table. So the job knows from
+   * its first look on which columns are to be hidden, whatever names they get before the first copy.
+   */
+  def unchecked(source: SourceTable): SourceTable = hide(source, named(Seq(source.name)))
+
   /** A table with another name keeps what is hidden, even if the options hide other columns under this name. */
   private def checkNames(source: SourceTable, hidden: HiddenColumns, kept: SourceTable): Unit = {
     val now = source.columns.map(column => column.number -> column.name).toMap

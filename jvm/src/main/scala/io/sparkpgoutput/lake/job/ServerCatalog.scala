@@ -76,7 +76,7 @@ final class ServerCatalog(
             TableError.notReady(missing).getMessage
           ))
         CatalogEntry(
-          table.getOrElse(MirroredTable.none(source)),
+          table.getOrElse(MirroredTable.none(options.hiding.unchecked(source))),
           natural,
           problem,
           prints.byOid.getOrElse(source.oid, ""),
