@@ -64,12 +64,24 @@ object JobStart {
 
   /**
    * Returns the tables whose generations must be closed in the target before the process reads the marks:
-   * all that have rows, if the server is on another timeline than at the last start. An older process that is
-   * slow to end can have read changes that the server lost in a failover. After the marks are compared with
-   * the branch of the timeline, it must not commit them.
+   *
+   *  - all that have rows, if the server is on another timeline than at the last start. An older process that is
+   *    slow to end can have read changes that the server lost in a failover. After the marks are compared with
+   *    the branch of the timeline, it must not commit them.
+   *  - a live mirror and its history of two generations. The last process ended between the two commits of a requested
+   *    copy, and gave it up. Each of the two tables is right as of its own mark, and goes on under one generation.
+   *
+   * @param generation the newest generation that a table of the target has of its owner; None if it has none
    */
-  def closed(fresh: JobState, kept: Option[JobState]): Seq[TableState] =
-    kept.filter(_.timeline != fresh.timeline).toSeq.flatMap(_.tables.values.filter(_.owns))
+  def closed(
+      fresh: JobState,
+      kept: JobState,
+      generation: TableState => Option[Int]
+  ): Seq[TableState] = kept.tables.values.filter { table =>
+    def found = table.parts.map(generation)
+    table.owns && (kept.timeline != fresh.timeline || table.status == Live &&
+      found.forall(_.exists(_ >= table.generation)) && found.distinct.length > 1)
+  }.toSeq
 
   /**
    * Decides how a job starts.
@@ -192,7 +204,7 @@ object JobStart {
    * to the one in the state, or greater. A lower one means that the table was restored.
    *
    * A mirror and its history can have different marks, if a process ended between two commits. The queue then begins at
-   * the lesser one. If the process ended between the commits of a copy, the table is copied again.
+   * the lesser one. If the process was killed between the commits of a copy, the table is copied again.
    *
    * A table that cannot be read keeps the mark that the state has, because each commit compares the marks, and the
    * work on this table meets its error. On another timeline, an older process could still commit what the server has

@@ -192,8 +192,13 @@ final private[job] class ReadyJob(
     slot.foreach(slot => SlotChecks.readable(Some(slot), server, options.slot))
     checkHolder(kept.map(_._2.id))
     val state = kept.map(_._2)
-    val closed = JobStart.closed(fresh, state)
-      .map(_.parts.filter(part => valid(part.target, ownTables.mark(state.get, part)).nonEmpty))
+    def madeFor(part: TableState) = jobTables.find(table =>
+      table.target.equalsIgnoreCase(part.target) && table.properties.oid == part.oid &&
+        table.generation >= part.generation
+    )
+    val closed = state.toSeq
+      .flatMap(JobStart.closed(fresh, _, madeFor(_).map(_.generation)))
+      .map(_.parts.filter(madeFor(_).exists(made => valid(made.target, made.mark()).nonEmpty)))
       .filter(_.nonEmpty)
     closed.foreach(parts => close(parts.map(_.target): _*))
     val now = if (closed.isEmpty) jobTables else tables()

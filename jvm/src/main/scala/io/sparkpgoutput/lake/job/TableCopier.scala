@@ -64,8 +64,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * one later. The job also gives up the snapshot in two more cases. The changes up to L0 do not come within five
  * minutes: the snapshot locks the table. Or step 6 fails for a reason that passes, or is interrupted because the job
  * ends in order. The table then has its earlier generation again. If its rows were committed nevertheless, the next cut
- * finds the new generation, and the table is copied. If a start comes first, it goes on from the new mark, and the table
- * is copied once more.
+ * finds the new generation, and the table is copied. If a start comes first, it goes on from the new mark, also if only
+ * the mirror of a history has it, and the table is copied once more.
  *
  * In all other cases, these rows lack the changes between what was applied before step 1 and L0. Examples are a cut
  * that cannot be applied, a copy that no user has requested, and a kill between steps 5 and 6.
@@ -77,7 +77,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  * '''A mirror with a history''' (the mode `both`) has a commit in each of two tables at step 6. Each commit reads the
  * rows of the server, in the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the
- * next process starts over at step 1 with both.
+ * next process starts over at step 1 with both. If the job ends in order there, and the copy was requested, the table is
+ * live in the state. The next start gives both tables one generation, and each goes on from its own mark.
  *
  * '''What makes a job copy a table.'''
  *

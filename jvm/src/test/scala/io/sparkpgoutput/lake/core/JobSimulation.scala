@@ -181,7 +181,8 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
     starting += { () =>
       kept = if (mutation == Mutation.OldEpoch) epochs.headOption else epochs.lastOption
       if (mutation != Mutation.TimelineUnclosed)
-        JobStart.closed(fresh, kept.map(_._2)).foreach(lake.close)
+        kept.toSeq.flatMap(found => JobStart.closed(fresh, found._2, lake.generation(_)))
+          .foreach(lake.close(_))
     }
     starting += { () =>
       val start = decide(kept.map(_._2), server.confirmed)

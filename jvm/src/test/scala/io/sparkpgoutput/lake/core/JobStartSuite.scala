@@ -149,12 +149,32 @@ class JobStartSuite extends AnyFunSuite {
     "after a failover, the generations of all tables with rows are closed before marks are read"
   ) {
     val owned = table(Live)
-    assert(JobStart.closed(fresh, Some(keeps(owned))).isEmpty)
-    assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(owned))) == Seq(owned))
-    assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(table(Dropped)))).isEmpty)
+    def closed(fresh: JobState, kept: JobState) = JobStart.closed(fresh, kept, _ => Some(2))
+    assert(closed(fresh, keeps(owned)).isEmpty)
+    assert(closed(fresh.copy(timeline = 2), keeps(owned)) == Seq(owned))
+    assert(closed(fresh.copy(timeline = 2), keeps(table(Dropped))).isEmpty)
     // Another table has its name in the target now.
     val nameless = owned.copy(table = owned.table.copy(target = ""))
-    assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(nameless))).isEmpty)
+    assert(closed(fresh.copy(timeline = 2), keeps(nameless)).isEmpty)
+  }
+
+  test("the generations of a mirror and its history are closed if they differ after a copy") {
+    val mode = TableMode.Both(TableMode.Mirror, TableMode.History("_"))
+    def both(status: TableStatus) =
+      table(status).copy(table = table(status).table.copy(mode = mode))
+    def closed(kept: TableState, generations: (String, Int)*) =
+      JobStart.closed(fresh, keeps(kept), part => generations.toMap.get(part.target)).nonEmpty
+    assert(closed(both(Live), "orders" -> 3, "orders_history" -> 2))
+    assert(closed(both(Live), "orders" -> 2, "orders_history" -> 3))
+    for (
+      (kept, history) <- Seq(
+        both(Live) -> Some(3),
+        both(Live) -> Some(1), // an older state was restored
+        both(Live) -> None,
+        both(Copying("why", Some(480))) -> Some(2),
+        both(Dropped) -> Some(2)
+      )
+    ) assert(!closed(kept, ("orders" -> 3) +: history.map("orders_history" -> _).toSeq: _*))
   }
 
   test("the timeline, the target and the publications are those of this start") {
@@ -281,7 +301,6 @@ class JobStartSuite extends AnyFunSuite {
     assert(left(Dropped).isEmpty && left(Dropped, mark(450, oid = 16401)).isEmpty)
     assert(left(Excluded) == Set(16400L) && left(Live) == Set(16400L))
   }
-}
 
   test("a dropped table with hidden columns is forgotten only when the server does not have it") {
     val shown = table(Dropped)
@@ -295,3 +314,4 @@ class JobStartSuite extends AnyFunSuite {
     assert(start(gone).state.tables.isEmpty)
     assert(start(gone.copy(marks = Seq(mark(450)))).state.tables.nonEmpty)
   }
+}

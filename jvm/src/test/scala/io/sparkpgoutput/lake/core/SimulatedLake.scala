@@ -26,6 +26,10 @@ final class SimulatedLake(mutation: Mutation) {
     FoundMark(name, job, oid, generation, Some(mark))
   }
 
+  /** The newest generation that a table of the target has of its owner. */
+  def generation(of: TableState): Option[Int] =
+    found("").find(mark => mark.target == of.target && mark.oid == of.oid).map(_.generation)
+
   /** Returns whether another copy, of this or another table of the server, has followed. */
   def isClosed(table: SimTarget, oid: Long, generation: Int): Boolean =
     table.marks.keysIterator.exists {
