@@ -289,9 +289,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         val isLasting = kind != TableFailure.Retried
         if (!isLasting) work.retries(text, now) else work.waiting = None
         val needsCopy = wasCopying || (kind == TableFailure.NeedsCopy && settings.copiesByItself)
-        change(oid)(_.copy(status = work.failed(reason, now, needsCopy, isLasting)))
-        endIfAsked(oid, reason)
-        write(): Unit
+        stays(oid, work.failed(reason, now, needsCopy, isLasting))
     }
     // Since the copy began, the state has said that the table needs a copy.
     if (wasCopying) dropQueue(oid, work)
@@ -374,14 +372,17 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     val work = works(oid)
     work.isRefused = true
     work.waiting = None
-    change(oid)(_.copy(status = work.failed(problem, now, needsCopy = true)))
-    endIfAsked(oid, problem)
-    write(): Unit
+    stays(oid, work.failed(problem, now, needsCopy = true))
   }
 
-  private def endIfAsked(oid: Long, reason: String): Unit = if (settings.stopsAtError) {
-    isStopping = true
-    commands += EndJob(oid, reason)
+  /** A table has failed, and stays as it is. The options say whether the job ends. */
+  private def stays(oid: Long, status: Failed): Unit = {
+    change(oid)(_.copy(status = status))
+    if (settings.stopsAtError) {
+      isStopping = true
+      commands += EndJob(oid, status.reason)
+    }
+    write(): Unit
   }
 
   /**
