@@ -222,28 +222,25 @@ object JobStart {
     def lsn(part: Option[FoundMark]) = part.filter(_.generation == generation).flatMap(_.mark)
     def lacks(least: Long) = parts.find(part => !lsn(part._2).exists(!Lsn.isBelow(_, least)))
     def has(least: Long) = parts.nonEmpty && lacks(least).isEmpty
-    val known = kept.copy(generation = generation)
-    def taken(status: TableStatus) = {
+    val table = kept.copy(generation = generation)
+    def withMarks(status: TableStatus) = {
       val lsns = marks.flatMap(_.mark).sortWith(Lsn.isBelow)
-      known.copy(
-        status = status,
-        mark = lsns.headOption,
-        ahead = lsns.lastOption.filter(_ => lsns.distinct.length > 1)
-      )
+      val (least, greatest) = (lsns.headOption, lsns.lastOption)
+      table.copy(status = status, mark = least, ahead = greatest.filterNot(least.contains))
     }
     kept.status match {
-      case Copying(_, Some(lsn)) if has(lsn) => taken(Live).copy(former = None)
+      case Copying(_, Some(lsn)) if has(lsn) => withMarks(Live).copy(former = None)
       // Another process may still commit this copy. That must not count, because this process has no queue for the
       // changes after it.
-      case Copying(reason, _)                         => known.copy(status = Copying(reason))
-      case Dropped | Excluded | Failed(_, _, true, _) => known
+      case Copying(reason, _)                         => table.copy(status = Copying(reason))
+      case Dropped | Excluded | Failed(_, _, true, _) => table
       case _ if isUnread(found, kept) =>
-        if (isSameTimeline) known
-        else known.copying("The timeline of the server has changed, and the table cannot be read.")
-      case status if has(kept.mark.getOrElse(0L)) => taken(status)
+        if (isSameTimeline) table
+        else table.copying("The timeline of the server has changed, and the table cannot be read.")
+      case status if has(kept.mark.getOrElse(0L)) => withMarks(status)
       case _ =>
         val (target, part) = lacks(kept.mark.getOrElse(0L)).getOrElse(kept.target -> None)
-        known.copying(
+        table.copying(
           lsn(part).fold(
             s"The table $target of the target has no mark: it was removed or replaced, or an " +
               "older state of it was restored."
