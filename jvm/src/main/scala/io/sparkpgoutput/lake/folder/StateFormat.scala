@@ -419,17 +419,13 @@ private[lake] object JsonFile {
         new JsonFields(file, s"${pathOf(name)}[$index]", element)
     }
 
-    def texts(name: String): Seq[String] = elements(name).map { element =>
-      if (!element.isTextual) throw damaged(pathOf(name), "a list of texts")
-      element.asText
-    }
+    def texts(name: String): Seq[String] =
+      elements(name).map(textOf(name, _, "a list of texts"))
 
     def longs(name: String): Seq[Long] = elements(name).map(longOf(name, _))
 
-    def textMap(name: String): Map[String, String] = entries(name).map { case (key, entry) =>
-      if (!entry.isTextual) throw damaged(pathOf(name), "an object of texts")
-      key -> entry.asText
-    }
+    def textMap(name: String): Map[String, String] =
+      entries(name).map { case (key, entry) => key -> textOf(name, entry, "an object of texts") }
 
     def longMap(name: String): Map[Long, Long] =
       entries(name).map { case (key, entry) => oid(name, key) -> longOf(name, entry) }
@@ -464,6 +460,9 @@ private[lake] object JsonFile {
     private def entries(name: String): Map[String, JsonNode] =
       value(name, "an object")(_.isObject).properties.asScala
         .map(entry => entry.getKey -> entry.getValue).toMap
+
+    private def textOf(name: String, element: JsonNode, wanted: String): String =
+      if (element.isTextual) element.asText else throw damaged(pathOf(name), wanted)
 
     private def longOf(name: String, element: JsonNode): Long = {
       if (!element.isIntegralNumber || !element.canConvertToLong)
