@@ -125,6 +125,8 @@ final private[job] class ReadyJob(
   /** The newest epoch that exists; 0 if there is none. */
   val epoch: Long = kept.fold(0L)(_._1)
 
+  private val keptState = kept.map(_._2)
+
   private val fresh = JobState(
     UUID.randomUUID().toString,
     server.systemIdentifier,
@@ -151,7 +153,7 @@ final private[job] class ReadyJob(
 
   // The tables of another job of this slot can be left, and this job does not remove their marks.
   private val isMarked = jobTables.exists(table =>
-    table.properties.startsOver && kept.forall(_._2.id == table.properties.job)
+    table.properties.startsOver && keptState.forall(_.id == table.properties.job)
   )
 
   /** Whether a user has asked to start over with a new slot and copies of all tables. */
@@ -165,7 +167,7 @@ final private[job] class ReadyJob(
 
   /** The tables of the job. A table that was left out when the job started over names the earlier slot. */
   private def tables() =
-    read(table => table.slot == options.slot || kept.exists(_._2.id == table.job))
+    read(table => table.slot == options.slot || keptState.exists(_.id == table.job))
 
   private def read(wanted: OwnTables.Properties => Boolean): Seq[OwnTable] = {
     val tables = ownTables.found(wanted)
@@ -190,13 +192,12 @@ final private[job] class ReadyJob(
 
   private def goOn(): JobStart = {
     slot.foreach(slot => SlotChecks.readable(Some(slot), server, options.slot))
-    checkHolder(kept.map(_._2.id))
-    val state = kept.map(_._2)
+    checkHolder(keptState.map(_.id))
     def madeFor(part: TableState) = jobTables.find(table =>
       table.target.equalsIgnoreCase(part.target) && table.properties.oid == part.oid &&
         table.generation >= part.generation
     )
-    val closed = state.toSeq
+    val closed = keptState.toSeq
       .flatMap(JobStart.closed(fresh, _, madeFor(_).map(_.generation)))
       .map(_.parts.filter(madeFor(_).exists(made => valid(made.target, made.mark()).nonEmpty)))
       .filter(_.nonEmpty)
@@ -204,7 +205,7 @@ final private[job] class ReadyJob(
     val now = if (closed.isEmpty) jobTables else tables()
     val marks = now.filter(table =>
       // After pg_upgrade, the state knows the new server, and the tables know the old one.
-      state.exists(_.id == table.properties.job) || isOfServer(table)
+      keptState.exists(_.id == table.properties.job) || isOfServer(table)
     ).map(table =>
       FoundMark(
         table.target,
@@ -215,7 +216,7 @@ final private[job] class ReadyJob(
       )
     )
     val parts = FoundJob(
-      state,
+      keptState,
       slot.flatMap(_.confirmedFlush),
       client.query(Server.flushLsn),
       server.inRecovery,
@@ -236,7 +237,7 @@ final private[job] class ReadyJob(
           throw new StartAgain
       }
     for {
-      before <- state.toSeq
+      before <- keptState.toSeq
       table <- start.state.tables.values
       if table.needsCopy && before.tables.get(table.oid).exists(!_.needsCopy)
     } log.warn(s"The table ${table.name} is copied again. ${table.status.why.getOrElse("")}")
@@ -293,15 +294,15 @@ final private[job] class ReadyJob(
    * server, and its checkpoint folder, can be lost.
    */
   private def startOver(): JobStart = {
-    val id = kept.fold(jobTables.map(_.properties.job).distinct match {
+    val id = keptState.fold(jobTables.map(_.properties.job).distinct match {
       case Seq(one) => one
       case one +: another +: _ =>
         throw new LakeException("PGOUTPUT_OTHER_JOB.TWO_JOBS", "one" -> one, "other" -> another)
       case _ =>
         throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> options.target)
-    })(_._2.id)
+    })(_.id)
     slot.foreach { slot =>
-      if (kept.exists(_._2.slot != options.slot))
+      if (keptState.exists(_.slot != options.slot))
         throw new LakeException(
           "PGOUTPUT_REPLICATE_OPTION.OTHER_SLOT_EXISTS",
           "slot" -> options.slot
@@ -309,8 +310,8 @@ final private[job] class ReadyJob(
       SlotChecks.replaceable(slot, server)
     }
     checkHolder(Some(id))
-    val isSameServer = kept.exists(_._2.systemIdentifier == server.systemIdentifier)
-    val tables = kept.toSeq.flatMap(_._2.tables.values).filter(table =>
+    val isSameServer = keptState.exists(_.systemIdentifier == server.systemIdentifier)
+    val tables = keptState.toSeq.flatMap(_.tables.values).filter(table =>
       isSameServer && !table.isForgettable
     ).map(table => table.oid -> (if (table.isLeft) table else again(table))).toMap
     JobStart(fresh.copy(id = id, tables = tables), needsSlot = true)
@@ -328,7 +329,7 @@ final private[job] class ReadyJob(
       log.tell("All tables are copied again, with a new slot, as was requested.")
       // From now on, a process that knows only the earlier copies cannot write the tables.
       read(_.job == start.state.id).foreach(table => close(table.target))
-      kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot)
+      keptState.map(_.slot).filter(_ != options.slot).foreach(warnOfSlot)
       SlotRemoval.drop(options.address, options.slot)
     }
     if (!start.needsSlot) start.state
