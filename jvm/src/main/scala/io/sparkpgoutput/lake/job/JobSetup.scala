@@ -226,7 +226,7 @@ final private[job] class ReadyJob(
       unread.toSet,
       client.query(_.query(
         "SELECT unnest(?::oid[])::bigint AS oid EXCEPT SELECT oid::bigint FROM pg_class",
-        PublishedTables.array(state.toSeq.flatMap(_.tables.keys))
+        PublishedTables.array(keptState.toSeq.flatMap(_.tables.keys))
       )(_.getLong("oid"))).toSet
     )
     val start =

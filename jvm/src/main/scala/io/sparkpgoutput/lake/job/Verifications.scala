@@ -127,7 +127,8 @@ final private[job] class Verifications(
     // The catalog of the tables matters even if no row of them changes.
     look()
     val tables = names.map(name => name -> Requests.table(job.state, name))
-    val oids = tables.flatMap(_._2).filter(isComparable).map(_.oid)
+    val oids = tables.flatMap(_._2)
+      .filter(table => table.status == Live && !table.table.isHistory).map(_.oid)
     // A table that is held can get another name, or another table can get its name.
     val asked = tables.map { case (name, table) => name -> table.map(_.oid) }
     val until = System.nanoTime() + triesFor.toNanos
@@ -146,8 +147,6 @@ final private[job] class Verifications(
       readsVersions = false
     }
   }
-
-  private def isComparable(table: TableState) = table.status == Live && !table.table.isHistory
 
   /**
    * Makes a snapshot that no table is ahead of.
