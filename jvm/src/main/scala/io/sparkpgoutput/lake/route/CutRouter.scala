@@ -58,7 +58,7 @@ final class CutRouter(
   /** The columns of the target in which two texts can be the same number. */
   private val numbers = table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet
 
-  /** Whether changes have the beginnings of their transactions, for a history, or for the times of others. */
+  /** Whether changes have the beginnings of their transactions: for a history, or for when a row or version ends. */
   private val hasTransactions = table.mode != TableMode.Mirror
 
   private val decoder = new ChangeMessageDecoder(TextEncoding.Utf8)
