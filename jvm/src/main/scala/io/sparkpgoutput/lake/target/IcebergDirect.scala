@@ -218,7 +218,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       old.foreach(file => replace.deleteFile(file.file))
       needless(old, kept.values).foreach(replace.deleteFile(_))
       added.foreach(replace.addFile(_))
-      val fresh = added.map(IcebergFile.of(_, metadata)).toSeq
+      val fresh = added.map(IcebergFile.of(_, metadata, files.schema)).toSeq
       val bitmap = bitmapOf(positions)
       val changed =
         if (positions.isEmpty) fresh
@@ -307,7 +307,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
     delta.validateDataFilesExist(touched.map(_.file.path: CharSequence).asJava)
     val added = writer.data(change.added)
     added.foreach(delta.addRows)
-    val fresh = added.map(IcebergFile.of(_, writer.metadata))
+    val fresh = added.map(IcebergFile.of(_, writer.metadata, files.schema))
     others ++ (changed ++ fresh).map(file => file.path -> file)
   }
 

@@ -75,7 +75,7 @@ private object IcebergFiles {
       Using.resource(table.newScan().useSnapshot(id).includeColumnStats().planFiles()) {
         _.forEach { task =>
           problem(task).foreach(reason => throw new NotDirect(reason))
-          val file = IcebergFile.of(task.file, metadata, loader.of(task))
+          val file = IcebergFile.of(task.file, metadata, metadata.schema, loader.of(task))
           files(file.path) = file
           DirectCommits.tooMany(files.size.toLong).foreach(reason => throw new NotDirect(reason))
         }
@@ -193,12 +193,14 @@ final private class IcebergFile private (
 }
 
 private object IcebergFile {
+
+  /** @param schema the columns of the table. All files share them, because each reading of the metadata makes new ones. */
   def of(
       file: DataFile,
       metadata: TableMetadata,
+      schema: Schema,
       deletions: List[DeletedRows] = Nil
   ): IcebergFile = {
-    val schema = metadata.schema
     val bounded =
       schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
     def kept[T](values: java.util.Map[Integer, T]) =
