@@ -186,11 +186,14 @@ private[queue] object CutSearch {
     while (goesOn && before.index < blocks.size) {
       val block = blocks(before.index)
       val after = before.and(block)
-      if (block.commits > (if (before.index == 0) front.commits else 0)) {
+      val commits = block.commits - (if (before.index == 0) front.commits else 0)
+      if (commits > 0) {
         val toLast = Some(before -> block.last)
-        goesOn = !Lsn.isBelow(upTo, block.last.end) && before.allow(limit, block.last)
-        if (goesOn) counted = toLast
-        else if (!Lsn.isBelow(upTo, block.firstEnd)) searched = toLast
+        val canEnd = !Lsn.isBelow(upTo, block.last.end)
+        goesOn = canEnd && before.allow(limit, block.last)
+        // A block with one commit has no earlier end, so it is not read: its file can be lost.
+        if (goesOn || canEnd && commits == 1 && counted.isEmpty) counted = toLast
+        else if (commits > 1 && !Lsn.isBelow(upTo, block.firstEnd)) searched = toLast
       } else goesOn = counted.isEmpty || limit.allows(after.bytes, after.changes)
       if (goesOn) before = after
     }

@@ -220,8 +220,15 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
    * @throws java.io.IOException if a file cannot be read at the moment
    */
   def cut(upTo: Long, limit: CutLimit): Option[Cut] = {
-    val search = synchronized(CutSearch.of(this, blocks, front, upTo, limit))
-    unlessDropped(search())
+    val search =
+      synchronized(Option.when(wholeTransactions > 0)(CutSearch.of(
+        this,
+        blocks,
+        front,
+        upTo,
+        limit
+      )))
+    search.flatMap(search => unlessDropped(search()))
   }
 
   /**
