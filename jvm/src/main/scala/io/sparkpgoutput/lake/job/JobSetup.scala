@@ -194,8 +194,8 @@ final private[job] class ReadyJob(
     slot.foreach(slot => SlotChecks.readable(Some(slot), server, options.slot))
     checkHolder(keptState.map(_.id))
     def madeFor(part: TableState) = jobTables.find(table =>
-      table.target.equalsIgnoreCase(part.target) && table.properties.oid == part.oid &&
-        table.generation >= part.generation
+      keptState.exists(_.id == table.properties.job) && table.properties.oid == part.oid &&
+        table.target.equalsIgnoreCase(part.target) && table.generation >= part.generation
     )
     val closed = keptState.toSeq
       .flatMap(JobStart.closed(fresh, _, madeFor(_).map(_.generation)))
