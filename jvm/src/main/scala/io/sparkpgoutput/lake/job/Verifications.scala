@@ -110,7 +110,7 @@ final private[job] class Verifications(
       tell: String => Unit
   ): Seq[VerifiedTable] = {
     val snapshots = if (remaining == MostRounds) Seq(tables) else tables.map(Seq(_))
-    val results = snapshots.flatMap(names => names.zip(round(names, tell)))
+    val results = snapshots.flatMap(round(_, tell))
     val (passing, lasting) = results.partition { case (_, table) => table.canPass }
     lasting.map(_._2) ++ (
       if (passing.isEmpty || remaining == 1) passing.map(_._2)
@@ -122,8 +122,7 @@ final private[job] class Verifications(
     )
   }
 
-  /** Returns the results in the order of the names. */
-  private def round(names: Seq[TableName], tell: String => Unit): Seq[VerifiedTable] = {
+  private def round(names: Seq[TableName], tell: String => Unit): Seq[Result] = {
     // The catalog of the tables matters even if no row of them changes.
     look()
     val tables = names.map(name => name -> Requests.table(job.state, name))
@@ -207,9 +206,9 @@ final private[job] class Verifications(
       tables: Seq[(TableName, Option[Long])],
       held: Seq[Long],
       lsn: Long
-  ): Seq[Either[VerifiedTable, PinnedTable]] = {
+  ): Seq[Either[Result, PinnedTable]] = {
     val patience = System.nanoTime() + MostHold.toNanos
-    val pinned = mutable.HashMap.empty[TableName, Either[VerifiedTable, PinnedTable]]
+    val pinned = mutable.HashMap.empty[TableName, Either[Result, PinnedTable]]
     def isThere(oid: Long) = core.withoutWaking { core =>
       core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live) ||
       core.shown(oid).waits.nonEmpty && System.nanoTime() > patience
@@ -233,9 +232,9 @@ final private[job] class Verifications(
       oid: Option[Long],
       isHeld: Boolean,
       lsn: Long
-  ): Either[VerifiedTable, PinnedTable] = {
+  ): Either[Result, PinnedTable] = {
     def skipped(target: String, reason: String, canPass: Boolean) =
-      Left(VerifiedTable(name.toString, target, lsn, Left(reason), canPass))
+      Left(name -> VerifiedTable(name.toString, target, lsn, Left(reason), canPass))
     // The next snapshot has the table that was made again under this name.
     val isMadeAgain = Requests.table(job.state, name).exists(found => !oid.contains(found.oid))
     oid.flatMap(job.state.tables.get(_)) match {
@@ -262,13 +261,13 @@ final private[job] class Verifications(
     }
   }
 
-  private def compare(pinned: PinnedTable, snapshot: SlotSnapshot): VerifiedTable =
+  private def compare(pinned: PinnedTable, snapshot: SlotSnapshot): Result =
     try {
       val difference = pinned.compare(job.session, options.source, target, snapshot)
       val state = pinned.state
       val table = VerifiedTable(state.name.toString, state.target, snapshot.lsn, Right(difference))
       log.tell(f"The table ${state.name} is ${table.result}: ${difference.serverRows}%,d rows.")
-      table
+      state.name -> table
     } catch {
       case NonFatal(problem) if !job.isEnding =>
         val canPass = TableFailures.isPassing(problem) || TableFailures.needsCopy(problem)
@@ -278,11 +277,14 @@ final private[job] class Verifications(
   private def failed(table: TableState, lsn: Long, problem: Throwable, canPass: Boolean) = {
     val text = TableFailures.text(problem)
     log.warn(s"The table ${table.name} is not verified. $text")
-    VerifiedTable(table.name.toString, table.target, lsn, Left(text), canPass)
+    table.name -> VerifiedTable(table.name.toString, table.target, lsn, Left(text), canPass)
   }
 }
 
 private object Verifications {
+
+  /** The result of a table in one snapshot, with the name under which the next snapshot can have another result. */
+  type Result = (TableName, VerifiedTable)
   final private val MostRounds = 3
   final private val MillisBetweenRounds = 2000L
   final private val PauseMillis = 20L

@@ -107,7 +107,7 @@ class VerificationsSuite extends SparkSessionTests {
     held.look(again)
     assert(held.core.state.tables(oid).isLeft)
     val later = held.verifications.pinAll(Seq(name -> Some(oid)), Seq(oid), 300)
-    assert(later.map(_.left.map(_.canPass)) == Seq(Left(true)))
+    assert(later.map(_.left.map(_._2.canPass)) == Seq(Left(true)))
   }
 
   /** A server whose snapshots have an LSN. */
