@@ -496,7 +496,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
    */
   private def limits(): Unit = {
     tables.foreach { case (table, work) =>
-      val held = readLsn - work.queue.flatMap(_.position).getOrElse(readLsn)
+      def held = readLsn - work.queue.flatMap(_.position).getOrElse(readLsn)
       if (isStuck(table, work) && held > settings.maxHeldWal)
         giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
     }

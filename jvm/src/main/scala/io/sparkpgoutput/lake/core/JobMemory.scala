@@ -39,8 +39,8 @@ abstract private[core] class JobMemory(start: JobState) {
   /** The newest state. It can have changes that are not written yet. */
   def state: JobState = current
 
-  protected def tables: Iterable[(TableState, TableWork)] =
-    current.tables.values.map(table => table -> works(table.oid))
+  protected def tables: Iterator[(TableState, TableWork)] =
+    current.tables.valuesIterator.map(table => table -> works(table.oid))
 
   def readUpTo: Long = readLsn
 

@@ -190,7 +190,10 @@ object JobStart {
     if (!found.isInRecovery) SlotChecks.walEnd(kept.slot, has, found.flush)
   }
 
-  /** The job forgets a dropped table as soon as the target does not have the table, either. */
+  /**
+   * The job forgets a dropped table as soon as the target does not have the table, either. If the table has hidden columns,
+   * the server must not have it, either.
+   */
   private def isForgotten(found: FoundJob, table: TableState) =
     table.status == Dropped && (table.isForgettable || found.gone(table.oid)) &&
       !found.marks.exists(_.oid == table.oid) && !isUnread(found, table)

@@ -194,7 +194,7 @@ final private[job] class ReadyJob(
     slot.foreach(slot => SlotChecks.readable(Some(slot), server, options.slot))
     checkHolder(keptState.map(_.id))
     def madeFor(part: TableState) = jobTables.find(table =>
-      keptState.exists(_.id == table.properties.job) && table.properties.oid == part.oid &&
+      isOfState(table) && table.properties.oid == part.oid &&
         table.target.equalsIgnoreCase(part.target) && table.generation >= part.generation
     )
     val closed = keptState.toSeq
@@ -205,7 +205,7 @@ final private[job] class ReadyJob(
     val now = if (closed.isEmpty) jobTables else tables()
     val marks = now.filter(table =>
       // After pg_upgrade, the state knows the new server, and the tables know the old one.
-      keptState.exists(_.id == table.properties.job) || isOfServer(table)
+      isOfState(table) || isOfServer(table)
     ).map(table =>
       FoundMark(
         table.target,
@@ -243,6 +243,9 @@ final private[job] class ReadyJob(
     } log.warn(s"The table ${table.name} is copied again. ${table.status.why.getOrElse("")}")
     start
   }
+
+  /** Whether the job of the state has made the table. */
+  private def isOfState(table: OwnTable) = keptState.exists(_.id == table.properties.job)
 
   private def isOfServer(table: OwnTable) = table.properties.database == server.database &&
     table.properties.systemIdentifier == server.systemIdentifier

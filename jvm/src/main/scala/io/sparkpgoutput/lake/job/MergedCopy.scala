@@ -77,7 +77,10 @@ final private[job] class MergedCopy(
   private def ordinalOf(name: String): Option[Int] =
     Some(target.schema.indexWhere(_.name.equalsIgnoreCase(name))).filter(_ >= 0)
 
-  /** The ordinals of the columns of the target that have the values of a column. */
+  /** The ordinals of the columns of the target that have the values of each column. */
+  private val ordinals: Map[String, Seq[Int]] =
+    jobSchema.fieldNames.toSeq.map(name => name -> ordinalsOf(name)).toMap
+
   private def ordinalsOf(name: String): Seq[Int] = {
     import table.source.{columns, excluded, unsent}
     val column = columns.find(_.name == name)
@@ -99,7 +102,7 @@ final private[job] class MergedCopy(
 
   /** The columns of the target that have the values of a column, with their names in [[ranked]]. */
   private def fields(name: String): Seq[(Column, DataType)] =
-    ordinalsOf(name).map(at => col(old(at)) -> target.schema(at).dataType)
+    ordinals(name).map(at => col(old(at)) -> target.schema(at).dataType)
 
   /** A value of the target; NULL if the column has another type now that does not take it. */
   private def kept(name: String): Column = {
@@ -127,7 +130,7 @@ final private[job] class MergedCopy(
    * The columns of users and those that the server has dropped, with their values. A column that has another name now
    * or that the options exclude is one of them, and has no values any more.
    */
-  private def others: Seq[(StructField, Column)] = {
+  private lazy val others: Seq[(StructField, Column)] = {
     import table.source.{columns, excluded}
     val numbers = (columns ++ excluded).map(_.number).toSet
     val formerNames = sentBefore.values.filter(column => numbers(column.number)).map(_.name)

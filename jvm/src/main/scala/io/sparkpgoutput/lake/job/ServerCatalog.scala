@@ -427,12 +427,13 @@ object ServerCatalog {
     def owned(other: Long) = state.tables.get(other).toSeq.flatMap(_.owned)
     // An owner of another name has no claim to these.
     def rank(of: Long, names: Seq[String]) = (!owned(of).exists(names.contains), of)
+    val own = names(oid)
     // There can be thousands of tables, of which nearly all have other names.
-    val rivals =
-      names.keys.filter(other => other != oid && names(other).exists(names(oid).contains))
+    val rivals = names.keysIterator
+      .filter(other => other != oid && names(other).exists(own.contains))
     val ranks = for {
       other <- rivals
-      common = names(other).intersect(names(oid))
+      common = names(other).intersect(own)
       if Ordering[(Boolean, Long)].lt(rank(other, common), rank(oid, common))
     } yield rank(other, common)
     ranks.minOption.map { case (_, other) => other }
