@@ -8,6 +8,8 @@ val sparkVersion = "4.0.0"
 val lakeFormats = Seq(
   "io.delta" % "delta-spark_4.0_2.13" % "4.4.0",
   "io.delta" % "delta-storage" % "4.4.0",
+  "io.delta" % "delta-kernel-api" % "4.4.0",
+  "io.delta" % "delta-kernel-defaults" % "4.4.0",
   "org.apache.iceberg" % "iceberg-spark-runtime-4.0_2.13" % "1.11.0"
 ).map(_.intransitive % Provided)
 

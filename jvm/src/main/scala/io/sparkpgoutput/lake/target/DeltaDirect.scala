@@ -12,6 +12,7 @@ import org.apache.spark.sql.delta.actions.{
   Action,
   AddFile,
   DeletionVectorDescriptor,
+  RemoveFile,
   SetTransaction
 }
 import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
@@ -185,7 +186,8 @@ final private[target] class DeltaDirect(
           new DeltaFile(marked, files.schema, deleted)
         }
       })
-      val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
+      val removed =
+        old.map(file => withoutStatistics(file.add.removeWithTimestamp(now, dataChange = false)))
       val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
       // A rewrite has no mark that says whether it was made.
       val version = layout.committing(isMade = true)(
@@ -237,10 +239,14 @@ final private[target] class DeltaDirect(
     val vectors = if (left.isEmpty) Nil else writeVectors(layout, left.map(_._2))
     val changed = left.zip(vectors).map { case ((file, bitmap), vector) =>
       val (add, remove) = file.add.removeRows(vector, updateStats = true)
-      (Seq[Action](add, remove), new DeltaFile(add, file.schema, bitmap))
+      (Seq[Action](add, withoutStatistics(remove)), new DeltaFile(add, file.schema, bitmap))
     }
-    (empty.map(_._1.add.removeWithTimestamp(now)) ++ changed.flatMap(_._1), changed.map(_._2))
+    val emptied = empty.map(file => withoutStatistics(file._1.add.removeWithTimestamp(now)))
+    (emptied ++ changed.flatMap(_._1), changed.map(_._2))
   }
+
+  /** No reader uses the statistics of a removed file. A checkpoint by Delta Kernel would keep them for days. */
+  private def withoutStatistics(removed: RemoveFile) = removed.copy(stats = null)
 
   /** Writes one file: a byte for the version, then the size, the bitmap and its CRC-32 of each vector. */
   private def writeVectors(

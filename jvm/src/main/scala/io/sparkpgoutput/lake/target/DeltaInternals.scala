@@ -5,12 +5,17 @@ import java.lang.invoke.{MethodHandle, MethodHandles, MethodType}
 import java.time.Instant
 
 import scala.util.Using
+import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.delta.actions.{Action, CommitInfo}
 import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 
+import io.delta.kernel.TableManager
+import io.delta.kernel.defaults.engine.DefaultEngine
+import io.delta.kernel.exceptions.CheckpointAlreadyExistsException
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.xbean.asm9.ClassReader
 
@@ -137,6 +142,40 @@ object DeltaLinkage {
   final private val FieldTag = 9
   final private val MethodTag = 10
   final private val InterfaceMethodTag = 11
+}
+
+/**
+ * Writes checkpoints by Delta Kernel, in one thread and without jobs of Spark. The jobs of Delta's own checkpoints took
+ * half of the CPU time of a job whose tables change each second, most of it to generate and to compile code.
+ */
+private object DeltaCheckpoint extends Logging {
+
+  /**
+   * Writes a checkpoint of a version, and removes commits that are too old from the log, as Delta does.
+   *
+   * @return whether Delta Kernel has written it. If not, Delta itself can: it may read the log by other classes.
+   */
+  def write(snapshot: Snapshot, table: Option[CatalogTable]): Boolean = {
+    val log = snapshot.deltaLog
+    try {
+      val engine = DefaultEngine.create(log.newDeltaHadoopConf())
+      // Without the number of the version, Kernel would remove commits. It does not count their age in whole days.
+      TableManager.loadSnapshot(log.dataPath.toString).atVersion(snapshot.version).build(engine)
+        .writeCheckpoint(engine)
+      log.doLogCleanup(snapshot, table)
+      true
+    } catch {
+      case _: CheckpointAlreadyExistsException => true
+      case NonFatal(problem)                   => cannot(problem)
+      case missing: LinkageError =>
+        cannot(missing) // Kernel is not there, or another version of it.
+    }
+  }
+
+  private def cannot(problem: Throwable) = {
+    logDebug("Delta writes the checkpoint itself.", problem)
+    false
+  }
 }
 
 /** A commit of a Delta table, as its log describes it. */

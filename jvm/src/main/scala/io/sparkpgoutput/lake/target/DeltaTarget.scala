@@ -100,7 +100,7 @@ final class DeltaTarget(
       ColumnMapping -> "name",
       "delta.enableDeletionVectors" -> "true",
       TypeWidening -> "true",
-      // A checkpoint takes about a second. Between two checkpoints, a reader reads up to so many small files.
+      // Between two checkpoints, a reader reads up to so many small files.
       "delta.checkpointInterval" -> "100"
     ) ++
       // The log gets a file for each commit, which stays for 30 days by default. A shorter time means fewer files. It
@@ -261,7 +261,8 @@ final class DeltaTarget(
   def checkpoint(table: String): Unit = {
     val opened = open(table)
     if (DeltaDirect.isCheckpointDue(opened.snapshot, Instant.now)) ClonedSession.within(session) {
-      opened.log.checkpoint(opened.snapshot, opened.catalogTable)
+      if (!DeltaCheckpoint.write(opened.snapshot, opened.catalogTable))
+        opened.log.checkpoint(opened.snapshot, opened.catalogTable)
       // Otherwise, the next commits would still begin at the checkpoint before it.
       opened.log.update(false, None, opened.catalogTable): Unit
     }

@@ -5,11 +5,14 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.delta.actions.SetTransaction
+import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations, Snapshot}
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types._
 
-import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.delta.tables.{DeltaTable, DeltaTableBuilder}
+import org.apache.hadoop.conf.Configuration
 
 import io.sparkpgoutput.lake.apply.WrittenTable
 import io.sparkpgoutput.{DeltaTests, TakesLong}
@@ -97,6 +100,26 @@ class DeltaKindsSuite extends DeltaTests {
     assert(KindsOfTables.write(spark, target, kind.name)() == ((reason, reason)), kind.name)
   }
 
+  /** The actions of a checkpoint of a table, which is removed again. */
+  private def checkpointed(kind: Kind)(write: Snapshot => Unit): Set[JsonNode] = {
+    val found = snapshot(kind)
+    write(found)
+    val file = FileNames.checkpointFileSingular(found.deltaLog.logPath, found.version)
+    // Delta also writes these values as JSON and as text, which all readers know. In a checkpoint, all actions change no
+    // data.
+    val actions = spark.read.parquet(file.toString)
+      .withColumn(
+        "add",
+        col("add").dropFields("stats_parsed", "partitionValues_parsed", "dataChange")
+      )
+      .withColumn("remove", col("remove").dropFields("dataChange"))
+      .toJSON.collect().map(new ObjectMapper().readTree(_)).toSet
+    val files = file.getFileSystem(new Configuration)
+    Seq(file, found.deltaLog.LAST_CHECKPOINT).foreach(files.delete(_, false))
+    DeltaLog.clearCache()
+    actions
+  }
+
   private val supported = Seq("appendOnly", "invariants", "typeWidening-preview")
 
   private val direct = Seq(
@@ -142,6 +165,8 @@ class DeltaKindsSuite extends DeltaTests {
       make(kind)
       write(kind, None)
       val found = snapshot(kind)
+      val actions = checkpointed(kind)(found => assert(DeltaCheckpoint.write(found, None)))
+      assert(actions == checkpointed(kind)(found => found.deltaLog.checkpoint(found, None)))
       // The keys of JSON objects.
       val ofColumns = found.metadata.schema.flatMap(field =>
         new ObjectMapper().readTree(field.metadata.json).fieldNames.asScala.toSeq
@@ -149,7 +174,8 @@ class DeltaKindsSuite extends DeltaTests {
       (
         found.protocol.readerAndWriterFeatureNames,
         found.metadata.configuration.keySet.filterNot(_.startsWith("delta.feature.")),
-        ofColumns
+        ofColumns,
+        actions.map(_.fieldNames.next)
       )
     }
     assert(DeltaDirect.Features -- known.flatMap(_._1) == Set.empty)
@@ -158,6 +184,8 @@ class DeltaKindsSuite extends DeltaTests {
     assert(DeltaDirect.ColumnProperties.filterNot(name =>
       ofColumns.exists(_.startsWith(name))
     ) == Nil)
+    val ofCheckpoints = Set("add", "remove", "txn", "domainMetadata", "metaData", "protocol")
+    assert(known.flatMap(_._4).toSet == ofCheckpoints)
   }
 
   private def column(name: String) = DeltaTable.columnBuilder(spark, name)
