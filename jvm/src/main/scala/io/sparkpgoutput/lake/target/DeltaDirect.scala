@@ -105,6 +105,13 @@ final private[target] class DeltaDirect(
     new DeltaVersion(besideCommits(snapshot), files, keys)
   }
 
+  /**
+   * The newest version in memory, if its files are kept. After a commit of this process, it is the newest one of the
+   * table. To look for a newer one takes about as long as a small commit.
+   */
+  def newest: Option[Snapshot] =
+    Some(log.unsafeVolatileSnapshot).filter(found => keptVersion.contains(found.version))
+
   /** The version of the table whose files are kept. */
   def keptVersion: Option[Long] = keptFiles.map(_.version)
 
@@ -122,12 +129,13 @@ final private[target] class DeltaDirect(
    * @return whether files were rewritten
    */
   def compact(update: () => Snapshot): Boolean = {
+    def areDue(files: DeltaFiles) = Compaction.choose(files.files.values).nonEmpty
     val begun = synchronized {
-      val snapshot = update()
+      val snapshot = Option.when(newest.isEmpty || keptFiles.forall(areDue))(update())
       // A list of all files costs a job of Spark, if `commit` has not kept it.
-      val isDue = (snapshot.deltaLog eq log) && isDirect(snapshot) &&
-        mayBeDue(filesIn(snapshot), isKnown(snapshot))
-      Option.when(isDue)(begin(snapshot)).flatten
+      snapshot.filter(found =>
+        (found.deltaLog eq log) && isDirect(found) && mayBeDue(filesIn(found), isKnown(found))
+      ).flatMap(begin)
     }
     begun.exists { case (layout, rewrite, partition) =>
       val added = Option.when(rewrite.rows > 0)(

@@ -259,14 +259,20 @@ final class DeltaTarget(
   }
 
   def checkpoint(table: String): Unit = {
-    val opened = open(table)
-    if (DeltaDirect.isCheckpointDue(opened.snapshot, Instant.now)) ClonedSession.within(session) {
-      if (!DeltaCheckpoint.write(opened.snapshot, opened.catalogTable))
-        opened.log.checkpoint(opened.snapshot, opened.catalogTable)
-      // Otherwise, the next commits would still begin at the checkpoint before it.
-      opened.log.update(false, None, opened.catalogTable): Unit
-    }
+    def isDue(snapshot: Snapshot) = DeltaDirect.isCheckpointDue(snapshot, Instant.now)
+    val opened = Option.when(newest(table).forall(isDue))(open(table))
+    opened.filter(opened => isDue(opened.snapshot)).foreach(opened =>
+      ClonedSession.within(session) {
+        if (!DeltaCheckpoint.write(opened.snapshot, opened.catalogTable))
+          opened.log.checkpoint(opened.snapshot, opened.catalogTable)
+        // Otherwise, the next commits would still begin at the checkpoint before it.
+        opened.log.update(false, None, opened.catalogTable): Unit
+      }
+    )
   }
+
+  private def newest(table: String): Option[Snapshot] =
+    linked(directCommits(table).flatMap(_.newest)).toOption.flatten
 
   protected def rewrite(table: String): Boolean =
     linked(ClonedSession.within(session)(directOf(table).compact(() => snapshot(table))))
