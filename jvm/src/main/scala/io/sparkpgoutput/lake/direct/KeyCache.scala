@@ -21,12 +21,12 @@ import org.apache.spark.sql.catalyst.InternalRow
  * are right as long as it belongs to the table.
  *
  * {{{
- *   KeyCache, of the job:      TableKeys, of a table:   for each data file, the keys in the order of its rows:
- *   memory and disk        ──► what the columns are ──► a number of 64 bits, or 128 bits of a hash
+ *   KeyCache, of the job:      TableKeys, of a table:   KeptKeys, of a data file:
+ *   memory and disk        ──► what the columns are ──► a number of 64 bits, or 128 bits of a hash, for each key
  * }}}
  *
- * A file can have rows that no lookup finds, such as versions that have ended. The cache then keeps only the keys of
- * the other rows, and after them their positions.
+ * A file can have rows that no lookup finds, such as versions that have ended. The cache keeps only the keys of the
+ * other rows.
  *
  * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the
  * first 128 bits of the SHA-256 of a secret number of the process and the values are kept. Nobody can make two keys for
@@ -91,17 +91,18 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   }
 
   /** Keeps keys; None if there is no room. */
-  private[direct] def keep(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] = {
-    val bytes = keys.length * 8L
+  private[direct] def keep(keys: FileKeys): Option[KeptKeys] = {
+    val bytes = KeptKeys.size(keys.count.toLong, keys.width) * 8
     val taken = synchronized(take(bytes).orElse {
       idle.foreach(_.clear())
       take(bytes)
     })
     // The lookups of other tables do not wait while a file is written.
     taken.flatMap { isOnDisk =>
-      val buffer = if (isOnDisk) written(keys) else Some(LongBuffer.wrap(keys))
+      val numbers = keys.numbers
+      val buffer = if (isOnDisk) written(numbers) else Some(LongBuffer.wrap(numbers))
       if (buffer.isEmpty) usedDisk.addAndGet(-bytes)
-      buffer.map(new KeptKeys(_, haveAll, isOnDisk))
+      buffer.map(new KeptKeys(_, keys.count, keys.width, isOnDisk))
     }
   }
 
@@ -118,16 +119,16 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private def idle = tables.values.asScala.filter(System.nanoTime() - _.used > IdleNanos)
 
   /** Closing the channel removes the name of the file. The file itself lasts as long as its keys are in use. */
-  private def written(keys: Array[Long]): Option[LongBuffer] =
+  private def written(numbers: Array[Long]): Option[LongBuffer] =
     try {
       Files.createDirectories(root) // because a program can remove an empty folder of /tmp
       val path = root.resolve(s"${files.incrementAndGet()}.keys")
-      val bytes = keys.length * 8L
+      val bytes = numbers.length * 8L
       val mapped = Using.resource(
         FileChannel.open(path, CREATE_NEW, READ, WRITE, DELETE_ON_CLOSE)
       ) { channel =>
         val part = ByteBuffer.allocate(PartBytes).order(ByteOrder.nativeOrder)
-        keys.grouped(PartBytes / 8).foreach { found =>
+        numbers.grouped(PartBytes / 8).foreach { found =>
           part.clear()
           part.asLongBuffer.put(found)
           part.limit(found.length * 8)
@@ -146,7 +147,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
 
   /** The room of a file is free when the JVM has unmapped it, which it does after the last use of its keys. */
   private[direct] def release(kept: KeptKeys): Unit =
-    if (!kept.isOnDisk) synchronized(usedMemory -= kept.keys.limit() * 8L)
+    if (!kept.isOnDisk) synchronized(usedMemory -= kept.numbers.limit() * 8L)
 }
 
 object KeyCache {
@@ -171,15 +172,55 @@ object KeyCache {
 }
 
 /**
- * The keys of a data file.
+ * The keys of a data file. To find a few of them does not take a look at all: a hash of a key names its bucket.
  *
- * @param hasAll true if each row has a key; false if the positions of the rows that have one follow the keys
+ * {{{
+ *   the numbers of the keys,   the positions of their rows,   where the keys of each
+ *   one bucket after another   32 bits for each               bucket begin, 32 bits for each
+ * }}}
+ *
+ * @param count the number of the keys
+ * @param width how many numbers a key has
  */
 final private[direct] class KeptKeys(
-    val keys: LongBuffer,
-    val hasAll: Boolean,
+    val numbers: LongBuffer,
+    val count: Int,
+    width: Int,
     val isOnDisk: Boolean
-)
+) {
+  private val buckets = KeptKeys.buckets(count)
+
+  private def int(index: Int) =
+    (numbers.get(count * width + index / 2) >>> (index % 2 * 32)).toInt
+
+  /** Returns the position of the row with a key. */
+  def position(key: Int): Long = int(key).toLong
+
+  /** Calls a function with the places of the keys with some numbers. A row that is deleted can have the same key. */
+  def find(first: Long, last: Long)(found: Int => Unit): Unit = {
+    val bucket = KeptKeys.bucket(first, buckets)
+    var at = int(count + bucket)
+    val end = int(count + bucket + 1)
+    while (at < end) {
+      if (numbers.get(at * width) == first && numbers.get(at * width + width - 1) == last) found(at)
+      at += 1
+    }
+  }
+}
+
+private[direct] object KeptKeys {
+
+  /** About so many keys are in a bucket. */
+  final private val OfBucket = 8
+
+  /** How many numbers the keys of a file take. */
+  def size(count: Long, width: Int): Long = count * width + (count + buckets(count.toInt) + 2) / 2
+
+  def buckets(count: Int): Int = Integer.highestOneBit(count / OfBucket | 1)
+
+  def bucket(first: Long, buckets: Int): Int =
+    (KeyLookup.mixed(first) >>> 32).toInt & (buckets - 1)
+}
 
 /**
  * Collects the keys of a data file.
@@ -187,33 +228,52 @@ final private[direct] class KeptKeys(
  * @param rows the number of its rows
  * @param width how many numbers a key has
  */
-final private[direct] class FileKeys(rows: Int, width: Int) {
+final private[direct] class FileKeys(rows: Int, val width: Int) {
   private val keys = new Array[Long](rows * width)
-  private var count = 0
 
   /** The positions of the rows with a key. */
-  private lazy val positions = Array.tabulate(rows)(_.toLong)
+  private val positions = new Array[Int](rows)
+  private var added = 0
 
-  def add(key: Array[Long], position: Long): Unit = {
-    System.arraycopy(key, 0, keys, count * width, width)
-    if (position != count) positions(count) = position
-    count += 1
+  def add(key: Array[Long], position: Int): Unit = {
+    System.arraycopy(key, 0, keys, added * width, width)
+    positions(added) = position
+    added += 1
   }
 
-  def hasAll: Boolean = count == rows
+  def count: Int = added
 
   /** The numbers that [[KeptKeys]] has. */
-  def numbers: Array[Long] =
-    if (hasAll) keys else keys.take(count * width) ++ positions.take(count)
+  def numbers: Array[Long] = {
+    val buckets = KeptKeys.buckets(count)
+    def bucket(key: Int) = KeptKeys.bucket(keys(key * width), buckets)
+    val begins = new Array[Int](buckets + 1)
+    var key = 0
+    while (key < count) {
+      begins(bucket(key) + 1) += 1
+      key += 1
+    }
+    (1 to buckets).foreach(bucket => begins(bucket) += begins(bucket - 1))
+    val found = new Array[Long](KeptKeys.size(count.toLong, width).toInt)
+    def put(index: Int, number: Int): Unit =
+      found(count * width + index / 2) |= (number & 0xffffffffL) << (index % 2 * 32)
+    begins.indices.foreach(bucket => put(count + bucket, begins(bucket)))
+    key = 0
+    while (key < count) {
+      val to = begins(bucket(key))
+      begins(bucket(key)) += 1
+      System.arraycopy(keys, key * width, found, to * width, width)
+      put(to, positions(key))
+      key += 1
+    }
+    found
+  }
 }
 
 private[direct] object FileKeys {
 
-  /**
-   * How many numbers a row takes at most while keys are collected. If some rows have no key, the key and the position
-   * of a row are in memory three times: `numbers` makes two copies.
-   */
-  def width(ofKey: Int): Int = 3 * (ofKey + 1)
+  /** How many numbers a row takes at most while keys are collected: `numbers` makes a copy. */
+  def width(ofKey: Int): Int = 2 * (ofKey + 1)
 }
 
 /**
@@ -272,15 +332,14 @@ final class TableKeys private[direct] (private[direct] val cache: KeyCache) {
   }
 
   /** The numbers that are kept. */
-  private[direct] def numbers: Long = files.values.asScala.map(_.keys.limit().toLong).sum
+  private[direct] def numbers: Long = files.values.asScala.map(_.numbers.limit().toLong).sum
 
   /** Keeps the keys of a file, unless another thread has kept them or a lookup has begun with other columns. */
   private[direct] def keep(
       columns: Seq[String],
       file: DirectFile,
-      keys: Array[Long],
-      haveAll: Boolean
-  ): Unit = cache.keep(keys, haveAll).foreach { kept =>
+      keys: FileKeys
+  ): Unit = cache.keep(keys).foreach { kept =>
     synchronized {
       if (columns != this.columns || files.putIfAbsent(file.path, kept) != null) cache.release(kept)
     }

@@ -131,13 +131,12 @@ final class KeyLookup(
       case Some(kept) => searchKept(kept, file)
       case None =>
         val ends = end.filterNot(file.hasOnlyNulls(_))
-        val taken = if (ends.isEmpty) width else FileKeys.width(width)
-        table.keys.collecting(file.rows * taken) { isKept =>
+        table.keys.collecting(file.rows * FileKeys.width(width)) { isKept =>
           // A lookup of no keys only keeps those of the file.
           if (isKept || keys.nonEmpty) {
             val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
             table.read(file, ordinals ++ ends)(searchRows(_, file, ends.nonEmpty, collected))
-            collected.foreach(all => table.keys.keep(names, file, all.numbers, all.hasAll))
+            collected.foreach(table.keys.keep(names, file, _))
           }
         }
     }
@@ -167,7 +166,7 @@ final class KeyLookup(
           numbers.put(row, at, key, 0)
           val index = indexOf(key(0), key(width - 1))
           if (index >= 0) put(index, file, position)
-          if (all != null) all.add(key, position)
+          if (all != null) all.add(key, position.toInt)
         }
         position += 1
       }
@@ -176,23 +175,27 @@ final class KeyLookup(
     }
 
     /** Finds the keys among those that were kept of a file. */
-    private def searchKept(kept: KeptKeys, file: DirectFile): Unit = {
-      val numbers = kept.keys
-      val rows = numbers.limit() / (if (kept.hasAll) width else width + 1)
-      val part = new Array[Long](math.min(rows, PartRows) * width)
+    private def searchKept(kept: KeptKeys, file: DirectFile): Unit =
+      if (keys.length < kept.count / FasterThanFind)
+        keys.indices.foreach(index =>
+          kept.find(wanted(index * width), wanted(index * width + width - 1))(at =>
+            put(index, file, kept.position(at))
+          )
+        )
+      else searchAll(kept, file)
+
+    private def searchAll(kept: KeptKeys, file: DirectFile): Unit = {
+      val part = new Array[Long](math.min(kept.count, PartRows) * width)
       var begin = 0
-      while (begin < rows) {
-        val count = math.min(rows - begin, PartRows)
+      while (begin < kept.count) {
+        val count = math.min(kept.count - begin, PartRows)
         // To copy many numbers at once costs less than a call for each of them.
-        numbers.get(begin * width, part, 0, count * width)
-        var row = 0
-        while (row < count) {
-          val index = indexOf(part(row * width), part(row * width + width - 1))
-          if (index >= 0) {
-            val at = begin + row
-            put(index, file, if (kept.hasAll) at.toLong else numbers.get(rows * width + at))
-          }
-          row += 1
+        kept.numbers.get(begin * width, part, 0, count * width)
+        var key = 0
+        while (key < count) {
+          val index = indexOf(part(key * width), part(key * width + width - 1))
+          if (index >= 0) put(index, file, kept.position(begin + key))
+          key += 1
         }
         begin += count
       }
@@ -222,17 +225,17 @@ object KeyLookup {
       wanted.names.map(name => table.schema.indices.indexWhere(columnName(table, _) == name))
     val (ordinals, end) = places.toIndexedSeq.splitAt(wanted.columns.length)
     val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
-    val width = none.width + end.length // at most
+    def size(file: DirectFile) = KeptKeys.size(file.rows, none.width)
     val files = table.files.filter(file => wanted.files(file.path) && keys.of(file).isEmpty)
     var room = keys.cache.room
     val (chosen, left) = files.partition { file =>
-      val takes = file.rows * width <= room
-      if (takes) room -= file.rows * width
+      val takes = size(file) <= room
+      if (takes) room -= size(file)
       takes
     }
     if (!places.contains(-1) && left.map(_.rows).sum <= wanted.most) {
       val search = new none.Search(table, ordinals, end.headOption)
-      chosen.withFilter(file => keys.cache.hasRoom(file.rows * width)).foreach(search.searchFile)
+      chosen.withFilter(file => keys.cache.hasRoom(size(file))).foreach(search.searchFile)
     }
   }
 
@@ -241,6 +244,9 @@ object KeyLookup {
 
   /** The rows whose numbers are copied at once. */
   final private val PartRows = 1024
+
+  /** In the time of [[KeptKeys.find]], a lookup of all keys looks at about so many. */
+  final private val FasterThanFind = 16
 
   /** The greatest size of the bits of a lookup: 128 KiB. */
   final private val MostWords = 1 << 14

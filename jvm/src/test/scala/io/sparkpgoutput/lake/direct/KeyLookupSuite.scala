@@ -63,6 +63,12 @@ class KeyLookupSuite extends AnyFunSuite {
   private def cache(memory: Long, disk: Long) =
     new KeyCache(memory, disk, Files.createTempDirectory("keys").toFile)
 
+  private def collected(keys: Long*) = {
+    val all = new FileKeys(keys.length, 1)
+    keys.zipWithIndex.foreach { case (key, position) => all.add(Array(key), position) }
+    all
+  }
+
   Seq(
     ("no cache", () => KeyCache.none, false),
     ("memory", () => cache(1 << 20, 0), true),
@@ -177,13 +183,17 @@ class KeyLookupSuite extends AnyFunSuite {
     for {
       key <- Seq(IntegerType, StringType)
       ended <- Seq(Set.empty[Int], Set(0, 1023, 3000))
+      memory <- Seq(1L << 20, 0L)
     } {
       def of(id: Int): Any = if (key == IntegerType) id else UTF8String.fromString(s"k$id")
       val schema = new StructType().add("id", key).add("ended", LongType)
-      val table = new MemoryTable(schema, cache(1 << 20, 0).table("t"))
+      val table = new MemoryTable(schema, cache(memory, (1L << 20) - memory).table("t"))
+      // The last two rows are deleted.
       table.files = Seq(new MemoryFile(
         "f1",
-        (0 until 5000).map(id => InternalRow(of(id), if (ended(id)) 1L else null))
+        ((0 until 5000) ++ Seq(1022, 2048))
+          .map(id => InternalRow(of(id), if (ended(id)) 1L else null)),
+        Set(5000L, 5001L)
       ))
       val ids = IndexedSeq(0, 1, 1022, 1023, 1024, 2047, 2048, 3000, 4999, 5000, -1)
       def find() =
@@ -231,7 +241,7 @@ class KeyLookupSuite extends AnyFunSuite {
   for (key <- Seq(LongType, StringType); end <- Seq(None, Some(1)))
     test(s"keys of $key are kept after a lookup of too many rows, with $end as the end of a row") {
       def of(id: Int): Any = if (key == LongType) id.toLong else UTF8String.fromString(s"k$id")
-      val width = (if (key == LongType) 1 else 2) + end.size
+      val width = if (key == LongType) 1 else 2
       def table(keys: KeyCache) = {
         val made =
           new MemoryTable(new StructType().add("id", key).add("ended", LongType), keys.table("t"))
@@ -254,10 +264,10 @@ class KeyLookupSuite extends AnyFunSuite {
           Some(5L)
         )
       // There is room for the keys of so many files. All others are read by the lookup, which is allowed for two.
-      // While keys with an end are collected, they take three times as much.
-      val rooms = if (end.isEmpty) Seq(1 -> None, 2 -> Some(2), 4 -> Some(4)) else Seq(4 -> Some(4))
+      // While keys are collected, they take twice as much.
+      val rooms = Seq(1 -> None, 3 -> Some(3), 4 -> Some(4))
       rooms.foreach { case (room, kept) =>
-        val some = table(cache(8L * width * 10 * room, 0))
+        val some = table(cache(8 * KeptKeys.size(10, width) * room, 0))
         (1 to 2).foreach { _ =>
           assert(intercept[NotDirect](find(some)).reason.contains("40 rows") && some.keys.areWanted)
         }
@@ -280,25 +290,25 @@ class KeyLookupSuite extends AnyFunSuite {
     table.files = Seq(new MemoryFile("f1", Vector(InternalRow(1L))))
     table.keys.begin(Seq("id BIGINT"), table.files)
     val before = keys.room
-    (1 to 3).foreach(_ => table.keys.keep(Seq("id BIGINT"), table.files.head, Array(1L), true))
-    table.keys.keep(Seq("another BIGINT"), table.files.head, Array(1L), true)
-    assert(keys.room == before - 1)
+    (1 to 3).foreach(_ => table.keys.keep(Seq("id BIGINT"), table.files.head, collected(1L)))
+    table.keys.keep(Seq("another BIGINT"), table.files.head, collected(1L))
+    assert(keys.room == before - KeptKeys.size(1, 1))
   }
 
   test("keys on disk take their room until nothing can read them any more") {
-    val keys = cache(0, 16)
-    var kept = keys.keep(Array(1L, 2L), haveAll = true)
+    val keys = cache(0, 8 * KeptKeys.size(2, 1))
+    var kept = keys.keep(collected(1L, 2L))
     kept.foreach(keys.release)
     System.gc()
-    assert(keys.room == 0 && keys.keep(Array(3L), haveAll = true).isEmpty)
-    assert(kept.exists(_.keys.get(1) == 2)) // and its file is still there
+    assert(keys.room == 0 && keys.keep(collected(3L)).isEmpty)
+    assert(kept.exists(_.numbers.get(1) == 2)) // and its file is still there
     kept = None
     val end = System.nanoTime() + 60000000000L
-    while (keys.room < 2 && System.nanoTime() < end) {
+    while (keys.room < KeptKeys.size(2, 1) && System.nanoTime() < end) {
       System.gc()
       Thread.sleep(10)
     }
-    assert(keys.keep(Array(3L), haveAll = true).nonEmpty && keys.room == 1)
+    assert(keys.keep(collected(3L)).nonEmpty)
   }
 
   test("the keys of a table that is forgotten have no room") {
@@ -307,16 +317,16 @@ class KeyLookupSuite extends AnyFunSuite {
     val files = Seq(new MemoryFile("f1", Vector(InternalRow(1L))))
     for (name <- Seq("stays", "goes")) {
       keys.table(name).begin(Seq("id BIGINT"), files)
-      keys.table(name).keep(Seq("id BIGINT"), files.head, Array(1L), haveAll = true)
+      keys.table(name).keep(Seq("id BIGINT"), files.head, collected(1L))
     }
     keys.forgetOthers(Set("stays", "another"))
-    assert(keys.room == before - 1 && keys.table("stays").of(files.head).nonEmpty)
+    assert(keys.room == before - KeptKeys.size(1, 1) && keys.table("stays").of(files.head).nonEmpty)
     assert(keys.table("goes").of(files.head).isEmpty)
   }
 
   test("keys on disk do not keep the cache of a job that has ended in memory") {
     var keys = cache(0, 1 << 20)
-    val kept = keys.keep(Array(1L), haveAll = true)
+    val kept = keys.keep(collected(1L))
     val ended = new WeakReference(keys)
     keys = null
     val end = System.nanoTime() + 60000000000L
