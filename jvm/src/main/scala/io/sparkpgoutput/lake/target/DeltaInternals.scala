@@ -149,13 +149,14 @@ object DeltaLinkage {
  * half of the CPU time of a job whose tables change each second, most of it to generate and to compile code.
  */
 private object DeltaCheckpoint extends Logging {
+  @volatile private var isLinked = true
 
   /**
    * Writes a checkpoint of a version, and removes commits that are too old from the log, as Delta does.
    *
    * @return whether Delta Kernel has written it. If not, Delta itself can: it may read the log by other classes.
    */
-  def write(snapshot: Snapshot, table: Option[CatalogTable]): Boolean = {
+  def write(snapshot: Snapshot, table: Option[CatalogTable]): Boolean = isLinked && {
     val log = snapshot.deltaLog
     try {
       val engine = DefaultEngine.create(log.newDeltaHadoopConf())
@@ -168,7 +169,9 @@ private object DeltaCheckpoint extends Logging {
       case _: CheckpointAlreadyExistsException => true
       case NonFatal(problem)                   => cannot(problem)
       case missing: LinkageError =>
-        cannot(missing) // Kernel is not there, or another version of it.
+        isLinked =
+          false // Kernel is not there, or Spark 4.0 lacks classes of Parquet that it needs.
+        cannot(missing)
     }
   }
 
