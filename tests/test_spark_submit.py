@@ -53,7 +53,7 @@ def faked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "execve", replace)
     monkeypatch.setenv("PGPASSWORD", "inherited")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    for name in ("SPARK_HOME", "PYSPARK_PYTHON", TERMINAL):
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS", TERMINAL):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -94,7 +94,21 @@ def test_arguments_for_spark_reach_spark_submit_unchanged(command: str) -> None:
     assert Path(line[end]).exists()
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert environment["PGPASSWORD"] == "inherited"
-    assert ("SPARK_DRIVER_MEMORY" in environment) == (command == "replicate")
+    for variable in ("SPARK_DRIVER_MEMORY", "SPARK_SUBMIT_OPTS"):
+        assert (variable in environment) == (command == "replicate")
+
+
+def launched(*arguments: str) -> list[str]:
+    """Return the command of the JVM that a job runs in, as spark-submit makes it."""
+    line, environment = submitted("replicate", *JOB, *arguments)
+    # The script of spark-submit sets the variable.
+    environment["SPARK_SCALA_VERSION"] = "2.13"
+    launcher = ["java", "-cp", f"{Path(pyspark.__file__).parent}/jars/*"]
+    launcher += ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
+    found = subprocess.run(
+        [*launcher, *line[1:]], env=environment, check=True, capture_output=True, text=True
+    )
+    return found.stdout.split("\0")
 
 
 @pytest.mark.parametrize(
@@ -122,15 +136,15 @@ def test_a_job_has_a_heap_of_2g_unless_the_user_gives_another(
         case "properties":
             file.write_text(setting)
             arguments = ["--properties-file", str(file)]
-    line, environment = submitted("replicate", *JOB, *arguments)
-    # This is how spark-submit gets the command of the JVM. Its script sets the variable.
-    environment["SPARK_SCALA_VERSION"] = "2.13"
-    launcher = ["java", "-cp", f"{Path(pyspark.__file__).parent}/jars/*"]
-    launcher += ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
-    found = subprocess.run(
-        [*launcher, *line[1:]], env=environment, check=True, capture_output=True, text=True
-    )
-    assert f"-Xmx{heap}" in found.stdout.split("\0")
+    assert f"-Xmx{heap}" in launched(*arguments)
+
+
+def test_options_of_the_jvm_that_the_user_gives_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "-XX:Tier4InvocationThreshold"
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{name}=1")
+    line = launched("--conf", f"spark.driver.extraJavaOptions={name}=2")
+    found = [option for option in line if option.startswith(f"{name}=")]
+    assert found == [f"{name}=30000", f"{name}=1", f"{name}=2"]
 
 
 def test_jars_of_the_user_stay(tmp_path: Path) -> None:
