@@ -166,7 +166,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     )
     Map(
       "format-version" -> leastVersion(schema).toString,
-      "write.metadata.delete-after-commit.enabled" -> "true"
+      "write.metadata.delete-after-commit.enabled" -> "true",
+      // Each commit that removes a file, and each scan, opens all manifests. By default, a table has up to 100 of each kind.
+      "commit.manifest.min-count-to-merge" -> "10"
     ) ++ modes
   }
 
