@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.apply
 
 import java.util.Locale
-import java.util.concurrent.{ConcurrentHashMap, Semaphore}
+import java.util.concurrent.{ConcurrentHashMap, Semaphore, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -49,6 +49,7 @@ import io.sparkpgoutput.types.ConversionOptions
  * @param repairs
  *   true takes a change that does not fit the target and counts it; false makes it the table's error
  * @param options how values are read
+ * @param waiting runs the wait of a table for memory, by its oid
  * @param memory the bytes that all large cuts which the driver folds may take at the same time
  * @param mixed the hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
  * @param mostOld
@@ -59,6 +60,7 @@ final class CutApply(
     target: Target,
     repairs: Boolean,
     options: ConversionOptions = ConversionOptions(),
+    waiting: Long => (=> Unit) => Unit = _ => wait => wait,
     memory: Long = CutApply.Memory,
     mixed: Long => Long = KeyLookup.mixed,
     mostOld: Long = CutApply.MostOld
@@ -145,7 +147,7 @@ final class CutApply(
         if (!isFolded) one.large(None)
         else
           try if (isSmall) one.small(mostOld, canMerge = true)
-            else inRoom(needed) {
+            else inRoom(table.source.oid, needed) {
               val old = if (table.hasVersions) math.max(mostOld, needed / 2) else mostOld
               one.small(old, canMerge = false)
             }
@@ -156,8 +158,9 @@ final class CutApply(
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown) }
 
   /** Waits until a large cut has its memory. Small cuts do not wait: there are only as many as tables that are committed. */
-  private def inRoom[T](needed: Long)(fold: => T): T = {
-    room.acquire(kib(needed))
+  private def inRoom[T](oid: Long, needed: Long)(fold: => T): T = {
+    // A cut that has come later does not overtake one that waits.
+    if (!room.tryAcquire(kib(needed), 0, TimeUnit.SECONDS)) waiting(oid)(room.acquire(kib(needed)))
     try fold
     finally room.release(kib(needed))
   }

@@ -79,6 +79,19 @@ private object Phase {
   final case class Giving(revision: Long) extends Phase
 }
 
+/** The place of a table among those that are committed at the same time. */
+sealed private trait CommitPlace
+
+private object CommitPlace {
+  case object Held extends CommitPlace
+
+  /** The table waits for memory, so another one has its place. */
+  case object Left extends CommitPlace
+
+  /** It has its memory, and gets the next place. */
+  case object Wanted extends CommitPlace
+}
+
 /**
  * The settings of a job.
  *

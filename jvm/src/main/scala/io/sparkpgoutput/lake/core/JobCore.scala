@@ -542,9 +542,20 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     }
   }
 
-  private def cuts(now: Long, blocked: Set[Long]): Unit = if (applying < settings.appliers) {
+  /** Such a table has its memory. Returns whether it has a place, which it gets before tables that are still to begin. */
+  def takesPlace(oid: Long): Boolean = works.get(oid).forall { work =>
+    work.place = CommitPlace.Wanted
+    if (committed(_ == CommitPlace.Held) < settings.appliers) work.place = CommitPlace.Held
+    work.place == CommitPlace.Held
+  }
+
+  private def committed(isOne: CommitPlace => Boolean) =
+    works.values.count(work => work.isCommitted && isOne(work.place))
+
+  private def cuts(now: Long, blocked: Set[Long]): Unit = {
+    val places = settings.appliers - committed(_ != CommitPlace.Left)
     val due = tables.filter { case (table, work) =>
-      work.phase == Phase.Idle && work.isDue(now) && (table.status match {
+      places > 0 && work.phase == Phase.Idle && work.isDue(now) && (table.status match {
         case Live =>
           (isFull || work.snapshot.nonEmpty || catchesUp(table, work, now) ||
             now - work.lastCommit >= settings.intervalMillis) &&
@@ -555,8 +566,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       }) && !blocked(table.oid)
     }.toSeq
     val oldest = due.sortBy { case (table, work) => dueSince(table, work) }
-    oldest.take(settings.appliers - applying).foreach { case (table, work) =>
-      applying += 1
+    oldest.take(places).foreach { case (table, work) =>
       work.triedWith = work.fingerprint
       work.phase = Phase.Applying
       val end = upTo(work)

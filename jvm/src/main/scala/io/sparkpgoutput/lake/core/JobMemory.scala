@@ -33,9 +33,6 @@ abstract private[core] class JobMemory(start: JobState) {
   private var isUrgent = false
   private var lastWrite = 0L
 
-  /** How many tables are committed. */
-  protected var applying = 0
-
   /** The newest state. It can have changes that are not written yet. */
   def state: JobState = current
 
@@ -172,6 +169,9 @@ abstract private[core] class JobMemory(start: JobState) {
   /** Returns whether a commit of a table runs. */
   def isApplying(oid: Long): Boolean = works.get(oid).exists(_.phase == Phase.Applying)
 
+  /** A table that is committed waits for memory, so another one gets its place. */
+  def leavesPlace(oid: Long): Unit = works.get(oid).foreach(_.place = CommitPlace.Left)
+
   def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
 
   /** What `status` shows of a table in addition to its state. */
@@ -242,11 +242,8 @@ abstract private[core] class JobMemory(start: JobState) {
 
   /** Ends what a table was doing. */
   protected def end(oid: Long)(body: TableWork => Unit): Unit = works.get(oid).foreach { work =>
-    work.phase match {
-      case Phase.Applying | Phase.Defining(_) => applying -= 1
-      case _                                  => ()
-    }
     work.phase = Phase.Idle
+    work.place = CommitPlace.Held
     body(work)
     work.live = None
     work.copyNext.foreach { reason =>
@@ -408,6 +405,9 @@ final private class TableWork {
   import TableWork._
 
   var phase: Phase = Phase.Idle
+
+  /** Whether it has one of the places for commits, if it is committed. */
+  var place: CommitPlace = CommitPlace.Held
   var queue: Option[ChangeQueue] = None
 
   /** Whether the table has changes in the slot, and its queue is not made yet. */
@@ -493,6 +493,8 @@ final private class TableWork {
         Phase.Committing => true
     case _ => false
   })
+
+  def isCommitted: Boolean = phase == Phase.Applying || phase.isInstanceOf[Phase.Defining]
 
   /** Returns whether the definition or the rights have changed since the last begin of a commit. */
   def isNews: Boolean = fingerprint.nonEmpty && fingerprint != triedWith

@@ -164,6 +164,13 @@ final private[job] class SharedCore(core: JobCore) {
     notifyAll()
   }
 
+  /** Waits for something while another table has the place of a table that is committed. */
+  def withoutPlace(oid: Long)(wait: => Unit): Unit = {
+    apply(_.leavesPlace(oid))
+    wait
+    synchronized(while (!core.takesPlace(oid)) this.wait())
+  }
+
   /** Waits until something has changed, or for some time. */
   def await(millis: Long): Unit = synchronized {
     if (!isChanged) wait(millis)
@@ -189,8 +196,7 @@ final private[job] class Waiting(text: String) extends java.io.IOException(text)
  *
  * @param session the job's own session, which is the active one of each thread
  */
-final class JobThreads(session: SparkSession, name: String, appliers: Int, copiers: Int)
-    extends Logging {
+final class JobThreads(session: SparkSession, name: String, copiers: Int) extends Logging {
   import JobThreads._
 
   private val context = session.sparkContext
@@ -198,7 +204,8 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
   private val all = mutable.Buffer.empty[ExecutorService]
 
-  val apply: Work = pool("applies", appliers)
+  /** The core limits them: tables that wait for memory do not count. */
+  val apply: Work = new Work(Executors.newCachedThreadPool(named("applies")))
   val writeState: Work = pool("writes the state of", 1)
   val look: Work = pool("looks at the catalog for", 1)
   val read: Work = pool("reads", 1)

@@ -89,7 +89,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       val core = new SharedCore(new JobCore(settings, start))
       parts =
         new JobParts(session, options, ready.ownTables, ready.catalog, ready.folder, log, core)
-      threads = new JobThreads(session, options.toString, options.applies, options.copies)
+      threads = new JobThreads(session, options.toString, options.copies)
       applier = new TableApplier(parts)
       maintenance = new TableMaintenance(parts, threads, () => verifications.readsVersions)
       copier = new TableCopier(parts)

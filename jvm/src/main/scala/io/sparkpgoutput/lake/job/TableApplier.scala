@@ -26,7 +26,8 @@ import io.sparkpgoutput.protocol.Lsn
 final private[job] class TableApplier(job: JobParts) {
   import job.{catalog, core, ownTables, target}
 
-  private val cuts = new CutApply(target, job.options.repairs, job.options.conversion)
+  private val cuts =
+    new CutApply(target, job.options.repairs, job.options.conversion, core.withoutPlace(_))
 
   /** Why the last cut of a table was written by a MERGE, by the oid of the table. */
   private val merged = new ConcurrentHashMap[Long, String]

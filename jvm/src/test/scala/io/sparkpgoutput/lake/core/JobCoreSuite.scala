@@ -92,6 +92,24 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.take(2200).contains(ApplyCut(oid, 200)))
   }
 
+  test("a table that waits for memory has no place, and gets one before tables that begin later") {
+    val third = other.copy(source = other.source.copy(oid = 16600), target = "third")
+    val tables = Seq(other, third).foldLeft(start)((state, table) =>
+      state.put(TableState(table, Live, generation = 2, mark = Some(100L)))
+    )
+    val (core, _) = job(tables, JobSettings(appliers = 1))
+    def begun = core.take(0).collect { case ApplyCut(oid, _) => oid }
+    val first = begun
+    assert(first == Seq(oid) && begun.isEmpty)
+    core.leavesPlace(oid)
+    assert(begun == Seq(other.source.oid) && begun.isEmpty)
+    assert(core.isApplying(oid) && !core.takesPlace(oid), "the other table has the place")
+    core.applied(other.source.oid, 100, None, 0)
+    assert(begun.isEmpty && core.takesPlace(oid) && begun.isEmpty)
+    core.applied(oid, 100, None, 0)
+    assert(begun == Seq(16600L) && begun.isEmpty)
+  }
+
   test("a job is not done before each definition is compared with the catalog") {
     val (core, _) = job()
     assert(core.take(0).contains(ApplyCut(oid, 100)))

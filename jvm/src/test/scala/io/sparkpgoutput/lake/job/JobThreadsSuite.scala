@@ -10,7 +10,7 @@ import io.sparkpgoutput.{LoggedTexts, SparkSessionTests, TakesLong}
 class JobThreadsSuite extends SparkSessionTests {
 
   private def withThreads(body: JobThreads => Unit): Unit = {
-    val threads = new JobThreads(spark, "a test", appliers = 1, copiers = 1)
+    val threads = new JobThreads(spark, "a test", copiers = 1)
     try body(threads)
     finally threads.close()
   }

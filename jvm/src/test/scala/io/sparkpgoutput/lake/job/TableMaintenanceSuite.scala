@@ -127,7 +127,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
     val core = new SharedCore(new JobCore(JobSettings(), state))
     val job =
       new JobParts(spark, options, new OwnTables(spark, target), null, null, new JobLog, core)
-    val threads = new JobThreads(spark, "a test", appliers = 1, copiers = 1)
+    val threads = new JobThreads(spark, "a test", copiers = 1)
     try {
       job.committed(table.source.oid, 1)
       body(job, new TableMaintenance(job, threads, () => false))
