@@ -10,7 +10,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{ErrorText, LakeException}
 import io.sparkpgoutput.lake.catalog.QuotedName
 import io.sparkpgoutput.lake.core.{JobState, TableState}
 import io.sparkpgoutput.lake.folder._
@@ -289,8 +289,12 @@ object VerifyCommand {
     new Replication(session, parsed, wanted)
   }
 
-  private[job] def failed(problem: String): LakeException =
-    new LakeException("PGOUTPUT_VERIFICATION_FAILED", "problem" -> problem)
+  private[job] def failed(problem: String, what: String = "the tables"): LakeException =
+    new LakeException(
+      "PGOUTPUT_VERIFICATION_FAILED",
+      "what" -> what,
+      "problem" -> ErrorText.sentence(problem)
+    )
 
   private def named(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
     val (_, state) = folder.state()

@@ -93,7 +93,10 @@ final private[job] class Verifications(
    */
   def verify(tables: Seq[TableName]): Seq[VerifiedTable] =
     try compared(tables, _ => ())
-    catch { case waits: Waiting => throw VerifyCommand.failed(waits.getMessage) }
+    catch {
+      case NonFatal(problem) if !job.isEnding =>
+        throw VerifyCommand.failed(TableFailures.text(problem))
+    }
 
   /** @param tell is called with the reason if something delays the verification */
   private def compared(tables: Seq[TableName], tell: String => Unit): Seq[VerifiedTable] =
@@ -275,7 +278,10 @@ final private[job] class Verifications(
     }
 
   private def failed(table: TableState, lsn: Long, problem: Throwable, canPass: Boolean) = {
-    val text = TableFailures.text(problem)
+    val text = TableFailures.text(
+      if (TableFailures.isKnown(problem)) problem
+      else VerifyCommand.failed(TableFailures.text(problem), s"the table ${table.name}")
+    )
     log.warn(s"The table ${table.name} is not verified. $text")
     table.name -> VerifiedTable(table.name.toString, table.target, lsn, Left(text), canPass)
   }

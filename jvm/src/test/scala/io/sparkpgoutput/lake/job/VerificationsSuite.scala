@@ -37,7 +37,11 @@ class VerificationsSuite extends SparkSessionTests {
   }
 
   /** A job whose table has everything below 200, and is held there. */
-  private class Held(options: ReplicateOptions = ReplicateOptions()) {
+  private class Held(
+      options: ReplicateOptions = ReplicateOptions(),
+      lookNow: () => Unit = () => (),
+      versionNow: => String = "1"
+  ) {
     var readsVersions = Seq.empty[Boolean]
     private val start = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", 100)
       .put(TableState(table, Live, generation = 1, mark = Some(100L)))
@@ -49,6 +53,7 @@ class VerificationsSuite extends SparkSessionTests {
     core.applied(oid, 100, None, 0)
     core.read(200)
     core.hold(Seq(oid), 200)
+    val shared = new SharedCore(core)
     val verifications: Verifications = new Verifications(
       new JobParts(
         spark,
@@ -58,17 +63,17 @@ class VerificationsSuite extends SparkSessionTests {
           new TargetBehind(new MemoryTarget(spark)) {
             override def version(table: String): String = {
               readsVersions :+= verifications.readsVersions
-              "1"
+              versionNow
             }
           }
         ),
         null,
         null,
         new JobLog,
-        new SharedCore(core)
+        shared
       ),
       null,
-      () => (),
+      lookNow,
       Duration.ZERO
     )
 
@@ -134,6 +139,20 @@ class VerificationsSuite extends SparkSessionTests {
       assert(error.getMessage.contains("run spark-pgoutput verify again"))
       assert(held.goesOn && held.readsVersions.isEmpty && !held.verifications.readsVersions)
     }
+  }
+
+  test("an error of a verification says what to do, and that a job that runs goes on") {
+    val held = new Held(lookNow = () => throw new IllegalStateException("The catalog is odd"))
+    val error = intercept[LakeException](held.verifications.verify(Seq(name)))
+    assert(error.getCondition == "PGOUTPUT_VERIFICATION_FAILED")
+    assert(error.getMessage.contains("The catalog is odd. No change is lost"))
+    assert(error.getMessage.contains("a job that runs goes on"))
+
+    val unread = new Held(versionNow = throw new IllegalStateException("No such file"))
+    val pinned = unread.verifications.pinAll(Seq(name -> Some(oid)), Seq(oid), 200)
+    val reason = pinned.head.left.toOption.flatMap(_._2.outcome.left.toOption).get
+    assert(reason.startsWith("[PGOUTPUT_VERIFICATION_FAILED] "))
+    assert(reason.contains("the table public.orders. No such file. No change"), reason)
   }
 
   test(
