@@ -187,6 +187,10 @@ abstract private[core] class JobMemory(start: JobState) {
     )
   )
 
+  /** Returns whether a table has waited since a time, or longer. */
+  def hasWaited(oid: Long, since: Long): Boolean =
+    works.get(oid).exists(work => work.waiting.nonEmpty && work.waitingSince <= since)
+
   /**
    * Gives up the tables that have waited for too long, also for the snapshot of a requested copy.
    *

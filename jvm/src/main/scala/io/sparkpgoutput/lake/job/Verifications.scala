@@ -34,12 +34,14 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * @param look looks at the server's catalog
  * @param triesFor
  *   how long the job tries to make a snapshot. The command that asked can have ended, which the job does not notice.
+ * @param mostHold the longest time in which the appliers are held for a snapshot, or for a table that waits
  */
 final private[job] class Verifications(
     job: JobParts,
     threads: JobThreads,
     look: () => Unit,
-    triesFor: Duration = Duration.ofHours(1)
+    triesFor: Duration = Duration.ofHours(1),
+    mostHold: Duration = Duration.ofSeconds(30)
 ) {
   import Verifications._
   import job.{core, folder, log, options, target}
@@ -163,23 +165,18 @@ final private[job] class Verifications(
       until: Long,
       pauses: Seq[Int] = Pauses
   ): SlotSnapshot = {
+    // A commit that has already begun ends at or below this LSN.
     val read = core { core =>
       core.hold(oids, core.readUpTo)
       core.readUpTo
     }
-    // A commit that has already begun ends at or below this LSN.
-    val patience = System.nanoTime() + MostHold.toNanos
-    def isCommitting = !job.isEnding && core.withoutWaking(core => oids.exists(core.isApplying))
-    while (isCommitting && System.nanoTime() < patience) Thread.sleep(PauseMillis)
     val snapshotOrReason =
-      if (isCommitting) Left("A commit that has begun before takes long.")
-      else
-        try Right(SlotSnapshot.make(
-            options.source,
-            "The server makes a snapshot to verify tables",
-            MostHold
-          ))
-        catch { case waits: ServerStillWaits => Left(waits.getMessage) }
+      try Right(SlotSnapshot.make(
+          options.source,
+          "The server makes a snapshot to verify tables",
+          mostHold
+        ))
+      catch { case waits: ServerStillWaits => Left(waits.getMessage) }
     snapshotOrReason match {
       case Right(snapshot) if !Lsn.isBelow(snapshot.lsn, read) => snapshot
       case other =>
@@ -210,11 +207,11 @@ final private[job] class Verifications(
       held: Seq[Long],
       lsn: Long
   ): Seq[Either[Result, PinnedTable]] = {
-    val patience = System.nanoTime() + MostHold.toNanos
+    val patience = System.nanoTime() + mostHold.toNanos
     val pinned = mutable.HashMap.empty[TableName, Either[Result, PinnedTable]]
     def isThere(oid: Long) = core.withoutWaking { core =>
       core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live) ||
-      core.shown(oid).waits.nonEmpty && System.nanoTime() > patience
+      core.hasWaited(oid, JobClock.millis - mostHold.toMillis) && System.nanoTime() > patience
     }
     while (!tables.forall { case (name, _) => pinned.contains(name) }) {
       for ((name, oid) <- tables if !pinned.contains(name)) {
@@ -294,9 +291,6 @@ private object Verifications {
   final private val MostRounds = 3
   final private val MillisBetweenRounds = 2000L
   final private val PauseMillis = 20L
-
-  /** The longest time in which the appliers are held. */
-  private val MostHold = Duration.ofSeconds(30)
 
   /** The seconds that the appliers go on before they are held again. */
   private val Pauses = Seq(30, 60, 120, 300, 600)

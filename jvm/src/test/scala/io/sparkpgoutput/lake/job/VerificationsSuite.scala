@@ -17,6 +17,7 @@ import io.sparkpgoutput.lake.core.{
   JobSettings,
   JobState,
   SimTable,
+  TableFailure,
   TableState
 }
 import io.sparkpgoutput.lake.target.{OwnTables, TargetBehind}
@@ -74,7 +75,8 @@ class VerificationsSuite extends SparkSessionTests {
       ),
       null,
       lookNow,
-      Duration.ZERO
+      Duration.ZERO,
+      Duration.ofMillis(300)
     )
 
     def look(tables: MirroredTable*): Unit = core.published(
@@ -153,6 +155,49 @@ class VerificationsSuite extends SparkSessionTests {
     val reason = pinned.head.left.toOption.flatMap(_._2.outcome.left.toOption).get
     assert(reason.startsWith("[PGOUTPUT_VERIFICATION_FAILED] "))
     assert(reason.contains("the table public.orders. No such file. No change"), reason)
+  }
+
+  test("a commit that has begun before does not delay the snapshot") {
+    Using.resource(server("0/C8")) { server =>
+      val held = new Held(of(server))
+      held.core.release(Seq(oid))
+      held.queue.position = Some(150)
+      assert(held.core.take(0).contains(ApplyCut(oid, 200)))
+      val ends = new Thread(() => {
+        Thread.sleep(2000)
+        held.shared { core =>
+          held.queue.position = None
+          core.applied(oid, 200, None, 0)
+        }
+      })
+      ends.start()
+      val found = held.verifications.verify(Seq(name))
+      ends.join()
+      assert(held.readsVersions.nonEmpty, found)
+      assert(held.goesOn)
+    }
+  }
+
+  test("a table that has caught up for long, and waits for a moment, is not skipped") {
+    val held = new Held
+    held.queue.position = Some(150)
+    val goesOn = new Thread(() => {
+      Thread.sleep(500) // longer than a table may wait
+      held.shared { core =>
+        assert(core.take(1000).contains(ApplyCut(oid, 200)))
+        core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), JobClock.millis)
+      }
+      Thread.sleep(100)
+      held.shared { core =>
+        assert(core.take(JobClock.millis + 60000).contains(ApplyCut(oid, 200)))
+        held.queue.position = None
+        core.applied(oid, 200, None, JobClock.millis)
+      }
+    })
+    goesOn.start()
+    val pinned = held.verifications.pinAll(Seq(name -> Some(oid)), Seq(oid), 200)
+    goesOn.join()
+    assert(pinned.forall(_.isRight), pinned)
   }
 
   test(
