@@ -33,7 +33,8 @@ import org.apache.spark.sql.catalyst.InternalRow
  * which they are the same.
  *
  * The cache uses memory first, and then disk. If both are full, the cache removes the keys of tables without a lookup
- * for ten minutes. If there is no such table, or if the room on disk is not free yet, the lookup reads the files.
+ * for ten minutes, if that makes enough room. Otherwise, or if the room on disk is not free yet, the lookup reads the
+ * files.
  *
  * @param memory the bytes of all keys in memory
  * @param disk the bytes of all keys in files
@@ -83,20 +84,16 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   }
 
   /** Returns whether [[keep]] would keep so many numbers. */
-  private[direct] def hasRoom(numbers: Long): Boolean = synchronized {
-    val bytes = numbers * 8
-    def has = usedMemory + bytes <= memory || usedDisk.get + bytes <= disk
-    if (!has) idle.foreach(_.clear())
-    has
-  }
+  private[direct] def hasRoom(numbers: Long): Boolean = synchronized(find(numbers * 8).nonEmpty)
 
   /** Keeps keys; None if there is no room. */
   private[direct] def keep(keys: FileKeys): Option[KeptKeys] = {
     val bytes = KeptKeys.size(keys.count.toLong, keys.width) * 8
-    val taken = synchronized(take(bytes).orElse {
-      idle.foreach(_.clear())
-      take(bytes)
-    })
+    val taken = synchronized {
+      val found = find(bytes)
+      found.foreach(if (_) usedDisk.addAndGet(bytes): Unit else usedMemory += bytes)
+      found
+    }
     // The lookups of other tables do not wait while a file is written.
     taken.flatMap { isOnDisk =>
       val numbers = keys.numbers
@@ -106,15 +103,26 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     }
   }
 
-  /** Takes room for keys, and returns whether it is on disk; None if there is no room. */
-  private def take(bytes: Long): Option[Boolean] =
-    if (usedMemory + bytes <= memory) {
-      usedMemory += bytes
-      Some(false)
-    } else if (usedDisk.get + bytes <= disk && System.nanoTime() - failed >= PauseNanos) {
-      usedDisk.addAndGet(bytes)
-      Some(true)
-    } else None
+  /** Finds room for keys, and returns whether it is on disk; None if there is no room, also after [[makeRoom]]. */
+  private def find(bytes: Long): Option[Boolean] = {
+    def isInMemory = usedMemory + bytes <= memory
+    def isOnDisk = mayWrite && usedDisk.get + bytes <= disk
+    if (!isInMemory && !isOnDisk) makeRoom(bytes)
+    if (isInMemory) Some(false) else Option.when(isOnDisk)(true)
+  }
+
+  /** Removes the keys of tables without a lookup for ten minutes from the memory or the disk, if that is enough. */
+  private def makeRoom(bytes: Long): Unit = {
+    def removable(onDisk: Boolean) = idle.map(_.numbers(onDisk)).sum * 8
+    // Of the disk, the room of keys that were removed before is free soon.
+    def kept = tables.values.asScala.map(_.numbers(onDisk = true)).sum * 8
+    if (usedMemory - removable(onDisk = false) + bytes <= memory)
+      idle.foreach(_.clear(onDisk = false))
+    else if (mayWrite && kept + bytes > disk && kept - removable(onDisk = true) + bytes <= disk)
+      idle.foreach(_.clear(onDisk = true))
+  }
+
+  private def mayWrite = System.nanoTime() - failed >= PauseNanos
 
   private def idle = tables.values.asScala.filter(System.nanoTime() - _.used > IdleNanos)
 
@@ -332,7 +340,10 @@ final class TableKeys private[direct] (private[direct] val cache: KeyCache) {
   }
 
   /** The numbers that are kept. */
-  private[direct] def numbers: Long = files.values.asScala.map(_.numbers.limit().toLong).sum
+  private[direct] def numbers: Long = numbers(onDisk = false) + numbers(onDisk = true)
+
+  private[direct] def numbers(onDisk: Boolean): Long =
+    files.values.asScala.filter(_.isOnDisk == onDisk).map(_.numbers.limit().toLong).sum
 
   /** Keeps the keys of a file, unless another thread has kept them or a lookup has begun with other columns. */
   private[direct] def keep(
@@ -346,6 +357,9 @@ final class TableKeys private[direct] (private[direct] val cache: KeyCache) {
   }
 
   private[direct] def clear(): Unit = files.keySet.asScala.foreach(forget)
+
+  private[direct] def clear(onDisk: Boolean): Unit = files.asScala
+    .foreach { case (path, kept) => if (kept.isOnDisk == onDisk) forget(path) }
 
   private def forget(path: String): Unit = Option(files.remove(path)).foreach(cache.release)
 }

@@ -219,6 +219,33 @@ class KeyLookupSuite extends AnyFunSuite {
     assert(!KeyCache.none.reserve(1))
   }
 
+  for ((memory, disk) <- Seq(1000L -> 0L, 0L -> 1000L, 1000L -> 1000L))
+    test(s"the keys of an idle table stay unless that makes room, with $memory and $disk bytes") {
+      val all = cache(memory, disk)
+      def file(name: String) = new MemoryFile(name, Vector.empty)
+      val tables = Seq("idle", "later", "used").map(all.table)
+      val Seq(idle, later, used) = tables
+      tables.foreach(_.begin(Seq("id"), Nil))
+      def keep(table: TableKeys, name: String, keys: Int) =
+        table.keep(Seq("id"), file(name), collected(1L to keys.toLong: _*))
+      def has(table: TableKeys, name: String) = table.of(file(name)).nonEmpty
+      def rest(table: TableKeys) =
+        table.used = System.nanoTime() - java.time.Duration.ofMinutes(11).toNanos
+      if (disk > 0 && memory > 0) keep(used, "all memory", 80)
+      keep(idle, "i", 19) // which take 30 of 125 numbers
+      keep(later, "l", 32) // 51
+      keep(used, "u", 25) // 39
+      rest(idle)
+      assert(!all.hasRoom(36) && has(idle, "i"), "it would not be enough")
+      keep(used, "more", 23)
+      assert(has(idle, "i") && !has(used, "more"))
+      assert(all.hasRoom(30) == (disk == 0) && !has(idle, "i"))
+      if (disk > 0) {
+        rest(later)
+        assert(!all.hasRoom(30) && has(later, "l"), "the room is not free yet, but it will be")
+      }
+    }
+
   test("files whose bounds exclude all keys are not read") {
     val number = Decimal(BigDecimal("12345678901234567890123456789012345.678"), 38, 3)
     val table = new MemoryTable(StructType.fromDDL("id DECIMAL(38, 3)"), KeyCache.none.table("t"))
