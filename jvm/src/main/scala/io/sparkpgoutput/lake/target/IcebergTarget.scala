@@ -1,14 +1,12 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.{EOFException, FileNotFoundException, UncheckedIOException}
 import java.time.Instant
 import java.util.concurrent.ConcurrentHashMap
-import java.util.zip.{GZIPInputStream, ZipException}
 import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 import scala.util.control.NonFatal
-import scala.util.{Try, Using}
 
 import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -17,9 +15,6 @@ import org.apache.spark.sql.pgoutput.{ClonedSession, RowsOfRdd, TablePlans}
 import org.apache.spark.sql.types.{StructType, VariantType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-import com.fasterxml.jackson.core.{JsonFactory, JsonProcessingException}
-import org.apache.hadoop.conf.Configuration
-import org.apache.iceberg.TableMetadataParser.Codec
 import org.apache.iceberg.actions.DeleteOrphanFiles.PrefixMismatchMode
 import org.apache.iceberg.encryption.EncryptionManager
 import org.apache.iceberg.exceptions.{
@@ -27,7 +22,6 @@ import org.apache.iceberg.exceptions.{
   CommitStateUnknownException,
   ValidationException
 }
-import org.apache.iceberg.hadoop.HadoopFileIO
 import org.apache.iceberg.io.{FileIO, LocationProvider, SupportsPrefixOperations}
 import org.apache.iceberg.spark.SparkSchemaUtil
 import org.apache.iceberg.spark.actions.SparkActions
@@ -387,53 +381,6 @@ object IcebergTarget {
     )
     made.get.asInstanceOf[SparkTable]
   }
-}
-
-/**
- * The folder of a table. Many catalogs leave the files of a table where they are if it is renamed, or removed without
- * PURGE, and give its folder to a new table of the old name. Only its metadata say which files belong to which table.
- */
-private object IcebergFolder {
-
-  /** Returns a file with the metadata of another table, if there is one. */
-  def otherTable(table: BaseTable, conf: Configuration): Option[String] = {
-    val metadata = table.operations.current
-    val own = metadata.previousFiles.asScala.map(_.file) :+ metadata.metadataFileLocation
-    val names = own.map(nameOf).toSet
-    val io = table.io match {
-      case lists: SupportsPrefixOperations => lists
-      case _                               => new HadoopFileIO(conf)
-    }
-    try io.listPrefix(s"${metadata.location.stripSuffix("/")}/metadata/").asScala.map(_.location)
-        .find(path =>
-          isMetadata(path) && !names(nameOf(path)) && uuidIn(io, path).exists(_ != metadata.uuid)
-        )
-    catch {
-      case gone: UncheckedIOException if gone.getCause.isInstanceOf[FileNotFoundException] => None
-    }
-  }
-
-  private def nameOf(path: String) = path.split('/').last
-
-  private def isMetadata(path: String) =
-    path.endsWith(".metadata.json") || path.endsWith(".metadata.json.gz")
-
-  /** Reads the UUID of a table, with which the metadata usually begin. None if their write was interrupted. */
-  private def uuidIn(io: FileIO, path: String): Option[String] =
-    Using.resource(io.newInputFile(path).newStream()) { stream =>
-      try {
-        val isZipped = Codec.fromFileName(path) == Codec.GZIP
-        val parser = Json.createParser(if (isZipped) new GZIPInputStream(stream) else stream)
-        parser.nextToken()
-        Iterator.continually(parser.nextFieldName()).takeWhile(_ != null).find { name =>
-          parser.nextToken()
-          parser.skipChildren()
-          name == "table-uuid"
-        }.map(_ => parser.getText)
-      } catch { case _: JsonProcessingException | _: EOFException | _: ZipException => None }
-    }
-
-  private val Json = new JsonFactory
 }
 
 /**
