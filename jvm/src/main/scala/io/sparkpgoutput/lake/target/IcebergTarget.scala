@@ -20,6 +20,7 @@ import org.apache.iceberg.encryption.EncryptionManager
 import org.apache.iceberg.exceptions.{
   CommitFailedException,
   CommitStateUnknownException,
+  NotFoundException,
   ValidationException
 }
 import org.apache.iceberg.io.{FileIO, LocationProvider, SupportsPrefixOperations}
@@ -35,6 +36,7 @@ import org.apache.iceberg.{
   Snapshot,
   Table,
   TableMetadata,
+  TableMetadataParser,
   TableOperations,
   TableProperties => Names,
   Transactions
@@ -123,7 +125,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       .filter(S3Tables.matches).map(_ => "S3 Tables")
 
   def mark(table: String, name: MarkName): Option[Long] =
-    IcebergMark.read(operations(table).current, sqlName(table), name)
+    IcebergMark.read(operations(table), sqlName(table), name)
 
   def generation(table: String, job: String, oid: Long): Option[Int] =
     MarkName.newest(operations(table).current.properties.keySet.asScala, job, oid)
@@ -389,8 +391,8 @@ object IcebergTarget {
  *
  * Snapshots after it, for example those of compactions, do not have it, and `expire_snapshots` can
  * remove it with its snapshot. The property stays. But a rollback goes back to an older snapshot and
- * keeps the property, so the property counts only if its snapshot is an ancestor of the current one, as
- * far as the ancestors are still known.
+ * keeps the property, so the property counts only if its snapshot is an ancestor of the current one. If ancestors are
+ * removed, earlier metadata of the table say which they were. If these are gone too, the mark is lost.
  */
 object IcebergMark {
 
@@ -400,7 +402,15 @@ object IcebergMark {
    * @return None if the table never had one of this name
    * @throws LakeException if a rollback went back to a snapshot before all known marks
    */
-  def read(metadata: TableMetadata, table: String, name: MarkName): Option[Long] = {
+  def read(operations: TableOperations, table: String, name: MarkName): Option[Long] =
+    read(operations.current, operations.io, table, name)
+
+  private[target] def read(
+      metadata: TableMetadata,
+      io: => FileIO,
+      table: String,
+      name: MarkName
+  ): Option[Long] = {
     val written = Option(metadata.properties.get(name.toString)).map(parse)
     val newest = ancestors(metadata)
       .takeWhile(snapshot => written.forall(snapshot.sequenceNumber >= _.sequenceNumber))
@@ -408,10 +418,10 @@ object IcebergMark {
     (written, newest) match {
       case (None, _)                                                => None
       case (Some(mark), Some(found)) if found.snapshotId == mark.id => Some(mark.lsn)
-      case (Some(mark), None) if isExpired(metadata, mark)          => Some(mark.lsn)
+      case (Some(mark), None) if isExpired(metadata, io, mark)      => Some(mark.lsn)
       case _ =>
         ancestors(metadata).flatMap(marked(_, name)).nextOption()
-          .orElse(throw TargetError.olderRows(table, "a rollback"))
+          .orElse(throw TargetError.olderRows(table, "a rollback, as far as its metadata show"))
     }
   }
 
@@ -429,14 +439,24 @@ object IcebergMark {
   private def marked(snapshot: Snapshot, name: MarkName): Option[Long] =
     Option(snapshot.summary.get(name.toString)).map(_.toLong)
 
-  /** Returns whether the snapshot of the mark was removed, and all that are left came after it. */
-  private def isExpired(metadata: TableMetadata, mark: Written) =
-    metadata.snapshot(mark.id) == null && {
-      val all = ancestors(metadata).toSeq
-      all.nonEmpty && all.forall(
-        _.sequenceNumber > mark.sequenceNumber
-      ) && all.last.parentId != null
-    }
+  /**
+   * Returns whether the snapshot of the mark was removed, and all that are left descend from it. They could also descend
+   * from an earlier one, after a rollback. If snapshots in between were removed too, earlier metadata have them.
+   */
+  private def isExpired(metadata: TableMetadata, io: FileIO, mark: Written): Boolean = {
+    def read(path: String) =
+      try Some(TableMetadataParser.read(io, path))
+      catch { case _: NotFoundException => None }
+    lazy val earlier = metadata.previousFiles.asScala.reverseIterator
+      .map(entry => read(entry.file)).takeWhile(_.nonEmpty).flatten.to(LazyList)
+    def descend(parent: java.lang.Long): Boolean = parent != null && (parent == mark.id ||
+      earlier.map(_.snapshot(parent)).find(_ != null).exists(found =>
+        found.sequenceNumber > mark.sequenceNumber && descend(found.parentId)
+      ))
+    val all = ancestors(metadata).toSeq
+    metadata.snapshot(mark.id) == null && all.nonEmpty &&
+    all.forall(_.sequenceNumber > mark.sequenceNumber) && descend(all.last.parentId)
+  }
 
   /** Returns the current snapshot and those before it, as far as they are known, the newest first. */
   private[target] def ancestors(metadata: TableMetadata): Iterator[Snapshot] =
@@ -511,10 +531,10 @@ final private class MarkingOperations(
     .nextOption().exists(_.snapshotId == source)
 
   override protected def mayBeExpired(now: TableMetadata): Boolean =
-    IcebergMark.read(now, table, name).exists(!Lsn.isBelow(_, lsn))
+    IcebergMark.read(now, io(), table, name).exists(!Lsn.isBelow(_, lsn))
 
   override def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
-    val found = IcebergMark.read(base, table, name)
+    val found = IcebergMark.read(base, io(), table, name)
     if (name.isReplaced(base.properties.keySet.asScala))
       throw refused(TargetError.copiedAgain(table))
     if (found != expected) throw refused(TargetError.otherMark(table, expected, found))

@@ -69,7 +69,10 @@ class MarkingOperationsSuite extends AnyFunSuite {
     new BaseTable(new MarkingOperations(on, "t", name, expected, lsn), "t").newFastAppend()
       .set(name.toString, lsn.toString).commit()
 
-  private def mark(table: Table) = IcebergMark.read(operations(table).refresh(), "t", name)
+  private def mark(table: Table) = {
+    table.refresh()
+    IcebergMark.read(operations(table), "t", name)
+  }
 
   test("a commit that is in the table although it failed is taken as done") {
     val made = table()
@@ -109,6 +112,32 @@ class MarkingOperationsSuite extends AnyFunSuite {
     intercept[CommitStateUnknownException](appends(failing, 5, None))
     made.refresh()
     assert(made.history.size == 1 && mark(made).contains(6L))
+  }
+
+  test("a rollback is found although only a later snapshot of somebody else is left") {
+    val made = table()
+    def others(commits: Int) = (1 to commits).foreach(_ => made.newFastAppend().commit())
+    def forget() = made.expireSnapshots().expireOlderThan(Long.MaxValue).retainLast(1).commit()
+    appends(operations(made), 5, None)
+    made.refresh()
+    val first = made.currentSnapshot.snapshotId
+    appends(operations(made), 6, Some(5))
+    made.refresh()
+    others(3)
+    forget()
+    assert(made.history.size == 1 && mark(made).contains(6L))
+
+    appends(operations(made), 7, Some(6))
+    made.refresh()
+    val older = made.currentSnapshot.snapshotId
+    appends(operations(made), 8, Some(7))
+    made.refresh()
+    made.manageSnapshots().rollbackTo(older).commit()
+    others(2)
+    assert(mark(made).contains(7L) && older != first)
+    forget()
+    val error = intercept[LakeException](mark(made))
+    assert(made.history.size == 1 && error.getCondition == "PGOUTPUT_MARK_LOST")
   }
 
   test("a staged commit, which does not become the current snapshot, is refused") {
