@@ -1,7 +1,8 @@
 package io.sparkpgoutput.lake.target
 
 import java.time.Instant
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
@@ -56,6 +57,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   /** What is known of the files of tables. */
   private val directs = new ConcurrentHashMap[String, IcebergDirect]
 
+  /** When to look for old versions of tables again. */
+  private val expiries = new ConcurrentHashMap[String, NextExpiry]
+
   /** Iceberg adds these columns to each table that is read. */
   override def columnProblem(name: String): Option[String] =
     Option.when(MetadataColumns.isMetadataColumn(name))("Iceberg has a column of this name itself.")
@@ -74,7 +78,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   protected def directCommits(table: String): Option[IcebergDirect] = Option(directs.get(table))
 
   override def forgetOthers(tables: Set[String]): Unit = {
-    directs.keySet.removeIf(!tables(_))
+    Seq(directs, expiries).foreach(_.keySet.removeIf(!tables(_)))
     keys.forgetOthers(tables)
   }
 
@@ -83,19 +87,27 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   override def keepKeys(table: String): Unit =
     directCommits(table).foreach(_.keepKeys(() => opened(table)))
 
-  /** The table's own properties, its tags and its branches win. */
-  def expire(table: String, since: Instant, versions: Int): Option[String] = {
+  /**
+   * The table's own properties, its tags and its branches win. The table is opened once an hour, or when the commits of
+   * the job can have made too many versions.
+   */
+  def expire(table: String, since: Instant, versions: Int): Option[String] =
+    if (Option(expiries.get(table)).exists(_.isLater)) None else expireNow(table, since, versions)
+
+  private def expireNow(table: String, since: Instant, versions: Int): Option[String] = {
     val metadata = operations(table).current
     val times = IcebergMark.ancestors(metadata).map(_.timestampMillis).toIndexedSeq.reverse
     val reason = keepsFiles(metadata.properties)
+    val excess = times.length - versions
+    val most = versions / 20
+    expiries.put(table, new NextExpiry(if (excess > most) 0 else most - excess))
     if (reason.isEmpty) {
       if (OwnExpiry.exists(metadata.properties.containsKey)) {
         if (isOwnDue(metadata, times)) load(table).expireSnapshots().commit()
       } else {
-        val excess = times.length - versions
         val oldest = Option.when(excess > 0)(Instant.ofEpochMilli(times(excess)))
         val due = retained(since, oldest).toEpochMilli
-        expiry(times, due, excess > versions / 20).foreach { time =>
+        expiry(times, due, excess > most).foreach { time =>
           load(table).expireSnapshots().expireOlderThan(time).retainLast(1).commit()
         }
       }
@@ -199,6 +211,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   private def marking(commit: MarkedCommit) = {
     import commit.{expected, lsn, name, table}
+    Option(expiries.get(table)).foreach(_.commits.incrementAndGet())
     new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
   }
 
@@ -355,6 +368,19 @@ object IcebergTarget {
     // A version ends when the next one begins.
     def isLate = times.lift(1).exists(_ < due - Hour)
     times.takeWhile(_ <= due).lastOption.filter(_ > times.head && (isMany || isLate))
+  }
+
+  /**
+   * When to look for old versions again: after an hour, or after too many commits of the job.
+   *
+   * @param most how many commits do not make too many versions
+   */
+  final private class NextExpiry(most: Int) {
+    private val nanos = System.nanoTime()
+    val commits = new AtomicInteger
+
+    def isLater: Boolean =
+      commits.get <= most && System.nanoTime() - nanos < TimeUnit.MILLISECONDS.toNanos(Hour)
   }
 
   /** The properties with which a table says itself which snapshots stay. */

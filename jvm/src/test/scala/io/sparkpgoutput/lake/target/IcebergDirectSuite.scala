@@ -553,8 +553,20 @@ class IcebergDirectSuite extends TableTests {
     val before = versions
     target.expire(made.table, Instant.ofEpochMilli(0), 9)
     assert(versions == before && before.size == 9)
+    made.write(Nil, values(Seq(10), "a"))
     target.expire(made.table, Instant.ofEpochMilli(0), 4)
-    assert(versions == (6L to 9L).toSet && made.rows == values(1 to 9, "a"))
+    assert(versions == (7L to 10L).toSet && made.rows == values(1 to 10, "a"))
+  }
+
+  test("a table without versions that are due is not opened after each commit") {
+    val made = new Written("undue", columns, 2)
+    def expire() = target.expire(made.table, Instant.now.minus(Duration.ofDays(1)), 100)
+    (1 to 3).foreach { id =>
+      made.write(Nil, values(Seq(id), "a"))
+      assert(expire().isEmpty)
+    }
+    target.drop(made.table)
+    assert(expire().isEmpty)
   }
 
   test("a table says itself which versions stay, or that all do", TakesLong) {
