@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from spark_pgoutput.replication import Replication
 from support import lake
+from support.job_report import wait_until_live
 from support.lake_job import LakeJob
 from support.processes import TIMEOUT, errors_of
-from support.servers import Server, server_fixture
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -82,6 +83,35 @@ def test_a_table_whose_metadata_is_gone_does_not_stop_the_others(
             failed = replicate(once=True, retryFor="10s").failed()
             assert [line.split(":")[0] for line in failed] == ["public.lost"], failed
             assert spark.table("ice_jdbc.lost.kept").count() == 1
+
+
+def test_a_table_of_delta_whose_folder_is_removed_says_what_to_do(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE lost (id int PRIMARY KEY); CREATE TABLE kept (id int PRIMARY KEY);"
+            "INSERT INTO lost VALUES (1); CREATE PUBLICATION p FOR TABLE lost, kept"
+        )
+        job = LakeJob(tmp_path, server, "delta", slot="lost", publication="p")
+        job.target = "spark_catalog.removed"
+        lost, kept = (f"spark_catalog.removed.{name}" for name in ("lost", "kept"))
+        spark.sql("CREATE NAMESPACE spark_catalog.removed")
+        with job.session(spark) as replicate:
+            running = replicate()
+            wait_until_live(running)
+            (detail,) = spark.sql(f"DESCRIBE DETAIL {lost}").collect()
+            shutil.rmtree(detail.location.removeprefix("file:"))
+            server.execute("INSERT INTO lost VALUES (2); INSERT INTO kept VALUES (1)")
+            wait_until(running.failed, TIMEOUT)
+            (failed,) = running.failed()
+            assert failed.startswith("public.lost: [PGOUTPUT_TARGET_LOG_LOST]"), failed
+            wait_until(lambda: spark.table(kept).count() == 1, TIMEOUT)
+            (statement,) = re.findall("run (DROP TABLE [^ ]*)[.] ", failed)
+            spark.sql(statement)
+            wait_until_live(running)
+            assert sorted(map(tuple, spark.table(lost).collect())) == [(1,), (2,)]
+        spark.sql("DROP NAMESPACE spark_catalog.removed CASCADE")
 
 
 def test_a_job_goes_on_with_a_metastore(

@@ -60,8 +60,9 @@ object TableFailures {
     val kind =
       if (isPassing(error)) TableFailure.Waits
       else condition(error) match {
-        case Some(condition) if NeedCopy(condition)             => TableFailure.NeedsCopy
-        case Some("PGOUTPUT_SOURCE_NOT_READY" | SlotNotCreated) => TableFailure.Retried
+        case Some(condition) if NeedCopy(condition) => TableFailure.NeedsCopy
+        case Some("PGOUTPUT_SOURCE_NOT_READY" | "PGOUTPUT_TARGET_LOG_LOST" | SlotNotCreated) =>
+          TableFailure.Retried
         case _ if known(error).exists(_.getSqlState == SqlState.InsufficientPrivilege) =>
           TableFailure.Retried
         case Some(_) => TableFailure.Lasting

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.{FileNotFoundException, OutputStream}
+import java.io.OutputStream
 import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
 
@@ -22,6 +22,7 @@ import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types.{StructType, TimestampNTZType}
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, classic, functions}
 
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect}
@@ -475,7 +476,11 @@ final class DeltaTarget(
       else log.update(false, None, catalogTable)
     // Delta takes a table of a catalog for an empty one if its folder is away, as on a disk that is not mounted.
     if (catalogTable.nonEmpty && found.version < 0)
-      throw new FileNotFoundException(s"The table ${sqlName(table)} has no log in ${log.dataPath}.")
+      throw new LakeException(
+        "PGOUTPUT_TARGET_LOG_LOST",
+        "table" -> sqlName(table),
+        "folder" -> log.dataPath
+      )
     // Delta computes the transactions when they are first asked for, with the settings of that moment.
     transactions(found): Unit
     // The version in memory of a log that Delta has replaced would never become newer. If somebody has replaced the

@@ -96,7 +96,11 @@ class TableFailuresSuite extends AnyFunSuite {
 
   test("missing rights and unknown errors stop a table, and the job tries again") {
     assertKind(TableFailure.Retried)(
-      Errors.lake("PGOUTPUT_SOURCE_NOT_READY.ONE", "PGOUTPUT_TARGET_NOT_WRITABLE"): _*
+      Errors.lake(
+        "PGOUTPUT_SOURCE_NOT_READY.ONE",
+        "PGOUTPUT_TARGET_NOT_WRITABLE",
+        "PGOUTPUT_TARGET_LOG_LOST"
+      ): _*
     )
     assertKind(TableFailure.Retried)(
       ofServer("42501"),

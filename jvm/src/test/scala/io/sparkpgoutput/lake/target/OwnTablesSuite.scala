@@ -11,9 +11,11 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.iceberg.exceptions.NotFoundException
 
 import io.sparkpgoutput.DeltaTests
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.{ServerTable, TypeOids}
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableColumn}
-import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
+import io.sparkpgoutput.lake.core.{JobState, MarkName, TableFailure, TableState, TableStatus}
+import io.sparkpgoutput.lake.job.TableFailures
 
 /** The tables of a job, as it finds them in its target. */
 class OwnTablesSuite extends DeltaTests {
@@ -225,6 +227,9 @@ class OwnTablesSuite extends DeltaTests {
       val folder = Path.of(URI.create(detail.getAs[String]("location")))
       val aside = folder.resolveSibling("aside")
       Files.move(folder, aside)
+      val gone = intercept[LakeException](target.mark("one", MarkName("job", 1, 0)))
+      assert(gone.getCondition == "PGOUTPUT_TARGET_LOG_LOST")
+      assert(TableFailures.of(gone).kind == TableFailure.Retried)
       DeltaLog.clearCache()
       def found() =
         new OwnTables(spark, Targets.of(spark, "spark_catalog.own", Some("delta"))).found()
@@ -233,6 +238,12 @@ class OwnTablesSuite extends DeltaTests {
       assert(!Files.exists(folder))
       Files.move(aside, folder)
       assert(found().own.map(_.target).toSet == Set("one", "two"))
+
+      Files.move(folder, aside)
+      val statement = "DROP TABLE `spark_catalog`.`own`.`one`"
+      assert(gone.getMessage.contains(s"run $statement."))
+      spark.sql(statement)
+      assert(!target.exists("one") && target.exists("two"))
     }
   }
 
