@@ -418,7 +418,7 @@ object IcebergTarget {
  * Snapshots after it, for example those of compactions, do not have it, and `expire_snapshots` can
  * remove it with its snapshot. The property stays. But a rollback goes back to an older snapshot and
  * keeps the property, so the property counts only if its snapshot is an ancestor of the current one. If ancestors are
- * removed, earlier metadata of the table say which they were. If these are gone too, the mark is lost.
+ * removed, earlier metadata of the table say which they were. If these are gone too, the mark counts.
  */
 object IcebergMark {
 
@@ -447,7 +447,7 @@ object IcebergMark {
       case (Some(mark), None) if isExpired(metadata, io, mark)      => Some(mark.lsn)
       case _ =>
         ancestors(metadata).flatMap(marked(_, name)).nextOption()
-          .orElse(throw TargetError.olderRows(table, "a rollback, as far as its metadata show"))
+          .orElse(throw TargetError.olderRows(table, "a rollback"))
     }
   }
 
@@ -466,8 +466,8 @@ object IcebergMark {
     Option(snapshot.summary.get(name.toString)).map(_.toLong)
 
   /**
-   * Returns whether the snapshot of the mark was removed, and all that are left descend from it. They could also descend
-   * from an earlier one, after a rollback. If snapshots in between were removed too, earlier metadata have them.
+   * Returns whether the snapshot of the mark was removed, and all that are left came after it. After a rollback, they can
+   * descend from an earlier one. If the snapshots in between were removed too, earlier metadata can still have them.
    */
   private def isExpired(metadata: TableMetadata, io: FileIO, mark: Written): Boolean = {
     def read(path: String) =
@@ -476,7 +476,7 @@ object IcebergMark {
     lazy val earlier = metadata.previousFiles.asScala.reverseIterator
       .map(entry => read(entry.file)).takeWhile(_.nonEmpty).flatten.to(LazyList)
     def descend(parent: java.lang.Long): Boolean = parent != null && (parent == mark.id ||
-      earlier.map(_.snapshot(parent)).find(_ != null).exists(found =>
+      earlier.map(_.snapshot(parent)).find(_ != null).forall(found =>
         found.sequenceNumber > mark.sequenceNumber && descend(found.parentId)
       ))
     val all = ancestors(metadata).toSeq
