@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,13 +12,16 @@ from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
 from support import lake, lake_history
+from support.background import background
 from support.history_judge import assert_copies, history
 from support.lake_both import Between, assert_both, mark
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_points import kill_when
-from support.servers import Server, server_fixture
+from support.processes import TIMEOUT
+from support.servers import Server, server_fixture, wait_until
+from support.suspension import suspend_when
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -25,17 +30,18 @@ ORDERS = {"orders": "orders"}
 server = server_fixture()
 
 
+SETUP = """
+    CREATE TABLE orders (id int PRIMARY KEY, v text, note text);
+    ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;
+    INSERT INTO orders SELECT g, 'v' || g, repeat('n', 3000) FROM generate_series(1, 9) g;
+    CREATE TABLE plain (id int PRIMARY KEY);
+    CREATE PUBLICATION shop FOR TABLE orders, plain;
+"""
+
+
 @pytest.fixture
 def orders(server: Server) -> Server:
-    server.execute(
-        """
-        CREATE TABLE orders (id int PRIMARY KEY, v text, note text);
-        ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;
-        INSERT INTO orders SELECT g, 'v' || g, repeat('n', 3000) FROM generate_series(1, 9) g;
-        CREATE TABLE plain (id int PRIMARY KEY);
-        CREATE PUBLICATION shop FOR TABLE orders, plain;
-        """
-    )
+    server.execute(SETUP)
     return server
 
 
@@ -125,6 +131,41 @@ def test_a_requested_copy_is_given_up_between_its_two_commits(
     updates = [row.v for row in changes if row["_change_type"] == "update_postimage"]
     assert updates == ["before the copy", "after the copy"]
     assert mark(job, "orders_history") == mark(job, "orders")
+
+
+@pytest.mark.parametrize("is_altered", [False, True])
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_requested_copy_that_fails_between_its_two_commits_loses_no_change(
+    target: str, is_altered: bool, orders: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, orders, target, mode={"orders": "both"})
+    assert job.run_once() == 0
+    with job.running() as process:
+        job.wait_until_read(process)
+        # A snapshot waits for this transaction, so the table is altered after the last look at it.
+        with orders.open_transaction():
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint_url, tables=["orders"])
+            making = "state = 'active' AND query LIKE 'CREATE_REPLICATION_SLOT%'"
+            wait_until(
+                lambda: orders.execute(f"SELECT 1 FROM pg_stat_activity WHERE {making}"), TIMEOUT
+            )
+            if is_altered:
+                orders.execute("ALTER TABLE orders ADD added text")
+        between = Between(job, "orders", in_copy=True)
+        suspend_when(process.pid, job.while_running(process, between))
+        # The tasks that copy the rows for the history wait for a lock behind this one, and give up.
+        with background(lambda _: orders.execute("TRUNCATE orders")):
+            wait_until(lambda: orders.execute("SELECT 1 FROM pg_locks WHERE NOT granted"), TIMEOUT)
+            os.killpg(process.pid, signal.SIGCONT)
+        end = orders.wal_end()
+        orders.execute("INSERT INTO orders VALUES (1, 'after the copy')")
+        wait_until(lambda: mark(job, "orders_history")[1] > end, TIMEOUT)
+    job.use(spark)
+    changes = history(spark, job, "orders_history")
+    assert [row.v for row in changes if row["_change_type"] == "insert"] == ["after the copy"]
+    assert copies_and_truncates(changes) == (1, 1)
+    assert job.run_once() == 0
+    assert_both(spark, job, ORDERS)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

@@ -234,6 +234,9 @@ abstract private[core] class JobMemory(start: JobState) {
     )
   }
 
+  /** The tables of the target go on under a generation that closes all earlier ones. */
+  def closed(oid: Long, generation: Int): Unit = change(oid)(_.copy(generation = generation))
+
   /** The definition of the table is newer, and its columns in the target are right. */
   def redefined(oid: Long, table: MirroredTable, formerNames: Map[String, String]): Unit =
     change(oid)(_.copy(table = table, formerNames = formerNames))
@@ -349,11 +352,12 @@ abstract private[core] class JobMemory(start: JobState) {
   /**
    * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table
    * until the table has all changes before it, so neither the reader nor the table may be far behind, and the changes
-   * must not fail.
+   * must not fail. The target has the columns of the last look at the catalog.
    */
   protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
       work.retried == 0 && work.leaving.isEmpty && now >= work.snapshotAfter &&
+      work.fingerprint == work.followed &&
       !Lsn.isBelow(readLsn, endAtLook) && !catchesUp(table, work, now)
 
   /** Whether such a table lacks changes from before the last look that are older than its snapshot may wait. */

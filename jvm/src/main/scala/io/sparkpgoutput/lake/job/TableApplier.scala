@@ -265,20 +265,28 @@ final private[job] class TableApplier(job: JobParts) {
 
   /**
    * The table has another mark than the one expected. If it is a greater one of the same generation, a
-   * process of the job that was slow to end has committed a cut, which is right. Its changes are left out.
+   * process of the job that was slow to end has committed a cut, which is right. Its changes are left out. If it is that
+   * of a requested copy that was given up, the rows are right as of this mark, too. The tables of the target then go on
+   * from their marks, under one new generation.
    *
    * @param expected the marks that the table and its history were expected to have
    */
   private def otherMark(table: TableState, expected: Seq[Option[Long]], error: Throwable): Unit = {
     job.checkEpoch()
-    val newest = table.parts.flatMap(ownTables.newestGeneration(job.state, _))
-    val marks = table.parts.map(ownTables.mark(job.state, _))
-    val isRight = newest.forall(_ <= table.generation) && marks.forall(_.nonEmpty)
-    def isGreater = marks.flatten.zip(expected.flatten).exists { case (mark, least) =>
-      Lsn.isBelow(least, mark)
-    }
-    if (isRight && isGreater)
-      core(_.applied(table.oid, marks.flatten.reduce(Lsn.min), None, now))
+    val isOfCopy =
+      table.parts.flatMap(ownTables.newestGeneration(job.state, _)).exists(_ > table.generation)
+    val isGivenUp =
+      isOfCopy && table.copyReason.nonEmpty && table.parts.forall(ownTables.isOf(job.state, _))
+    val generation =
+      if (isGivenUp) ownTables.close(table.table.targets: _*) else table.generation
+    val marks = table.copy(generation = generation).parts.map(ownTables.mark(job.state, _))
+    val isRight = isOfCopy == isGivenUp && marks.forall(_.nonEmpty) &&
+      !marks.flatten.zip(expected.flatten).exists { case (mark, least) => Lsn.isBelow(mark, least) }
+    if (isRight && (isGivenUp || marks != expected))
+      core { core =>
+        core.closed(table.oid, generation)
+        core.applied(table.oid, marks.flatten.reduce(Lsn.min), None, now)
+      }
     else job.failed(table, TableFailure(TableFailure.NeedsCopy, TableFailures.text(error)), error)
   }
 

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableComparison, TableMode}
 import io.sparkpgoutput.lake.copy.{SnapshotConnections, TableCopy}
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
@@ -61,11 +61,11 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * be missing in these rows. So the table stays live and keeps its queue. Step 4 comes first, when the table is less
  * than five minutes behind. Then the table gets its changes up to L0, and none from L0 on. Then come the new generation
  * and L0 in one state, and step 6. If a cut meets an error that passes, the job gives up the snapshot and makes another
- * one later. The job also gives up the snapshot in two more cases. The changes up to L0 do not come within five
- * minutes: the snapshot locks the table. Or step 6 fails for a reason that passes, or is interrupted because the job
- * ends in order. The table then has its earlier generation again. If its rows were committed nevertheless, the next cut
- * finds the new generation, and the table is copied. If a start comes first, it goes on from the new mark, also if only
- * the mirror of a history has it, and the table is copied once more.
+ * one later. The job also gives up the snapshot in three more cases. The snapshot has columns that the target has to
+ * follow first. The changes up to L0 do not come within five minutes: the snapshot locks the table. Or step 6 fails for
+ * a reason that passes, or is interrupted because the job ends in order. The table then has its earlier generation again.
+ * If rows were committed nevertheless, the next cut or the next start finds the new generation. The table goes on from
+ * the new mark, also if only the mirror of a history has it, and is copied once more.
  *
  * In all other cases, these rows lack the changes between what was applied before step 1 and L0. Examples are a cut
  * that cannot be applied, a copy that no user has requested, and a kill between steps 5 and 6.
@@ -77,8 +77,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  * '''A mirror with a history''' (the mode `both`) has a commit in each of two tables at step 6. Each commit reads the
  * rows of the server, in the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the
- * next process starts over at step 1 with both. If the job ends in order there, and the copy was requested, the table is
- * live in the state. The next start gives both tables one generation, and each goes on from its own mark.
+ * next process starts over at step 1 with both. If the copy was requested, and is given up there, the table is live in
+ * the state. The next cut or the next start gives both tables one generation, and each goes on from its own mark.
  *
  * '''What makes a job copy a table.'''
  *
@@ -141,12 +141,22 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     if (forget(oid)) catchUp(table) else job.log.tell(s"Copying ${table.name}.")
     val copy = start(table)
     open.put(oid, copy)
+    if (table.copyReason.nonEmpty && isAltered(table, copy.table)) throw new Waiting(Altered)
     // The copy can have another mode than the table has had.
     val newest = table.copy(table = copy.table).parts
       .flatMap(ownTables.newestGeneration(job.state, _)).maxOption.getOrElse(0)
     if (!core(_.snapshotMade(oid, copy.lsn, copy.table, newest, JobClock.millis)))
       forget(oid): Unit // its lock would stay until the next copy
   }
+
+  /**
+   * Whether the columns of the target have to follow those of a snapshot. If the copy gave them to the target and was
+   * given up then, the changes that the table goes on with would find them there.
+   */
+  private def isAltered(table: TableState, now: MirroredTable) =
+    TableComparison.compare(table.table.source, now.source, table.columnNames).exists(changes =>
+      TableEvolution.columns(table.table, TableEvolution.next(table, now, changes).table).nonEmpty
+    )
 
   /** Lets the server catch up, because the last snapshot was too old. A job with `once` does not wait for ever. */
   private def catchUp(table: TableState): Unit = {
@@ -344,6 +354,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 private object TableCopier {
   final private val MillisToCatchUp = 1000L
   private val MostWait = Duration.ofSeconds(30)
+  private val Altered = "The table was altered, and the target has to follow this before the copy."
   final private val Behind =
     "The server of the copy lacks transactions that the job has read: it is a standby that is behind."
 }

@@ -150,7 +150,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
    * not committed. A property notes it, because the rows are still those of an earlier copy.
    *
    * @param tables the tables of the target that belong to one table of the server
-   * @return the generation of the next copy
+   * @return the new generation
    */
   def close(tables: String*): Int = {
     val found = tables.map(table => table -> propertiesIn(table))
@@ -162,7 +162,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
       target.setProperties(table, Map(Closed -> same.mkString(",")))
       close(table, properties, generation)
     }
-    generation + 1
+    generation
   }
 
   private def close(table: String, found: Map[String, String], generation: Int): Unit = {

@@ -213,9 +213,21 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.state.tables(oid).status == Live)
     assert(core.state.tables(oid).generation < generation, "the mark of the target is the same")
     assert(commands.contains(ApplyCut(oid, 400)) && !commands.exists(_.isInstanceOf[DropQueue]))
+    // A part of the copy was committed nevertheless.
+    core.closed(oid, generation + 1)
     queue.position = None
     core.applied(oid, 400, None, 9)
+    assert(core.state.tables(oid).generation == generation + 1)
     assert(run(core, 60007).contains(MakeSnapshot(oid)))
+  }
+
+  test("a history gets a snapshot when its columns are those of the last look") {
+    val (core, _) = job(history)
+    core.resync(oid, "asked", 1)
+    core.read(200)
+    assert(!run(core, 1).contains(MakeSnapshot(oid)))
+    core.applied(oid, 100, None, 1)
+    assert(run(core, 2).contains(MakeSnapshot(oid)))
   }
 
   test("a history whose copy is committed at the end of the job keeps its changes") {
@@ -356,7 +368,9 @@ class JobCoreSuite extends AnyFunSuite {
     assert(!run(core, 4).contains(MakeSnapshot(oid)))
     assert(core.isDone(180), "a job with `once` does not wait for the right")
     look(core, "with the right")
-    assert(run(core, 5).contains(MakeSnapshot(oid)))
+    assert(run(core, 5).contains(ApplyCut(oid, 200)))
+    core.applied(oid, 200, None, 6)
+    assert(run(core, 7).contains(MakeSnapshot(oid)))
   }
 
   test("the snapshot of a history does not lock the table while the reader is far behind") {

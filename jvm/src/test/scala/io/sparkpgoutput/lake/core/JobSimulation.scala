@@ -182,7 +182,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       kept = if (mutation == Mutation.OldEpoch) epochs.headOption else epochs.lastOption
       if (mutation != Mutation.TimelineUnclosed)
         kept.toSeq.flatMap(found => JobStart.closed(fresh, found._2, lake.generation(_)))
-          .foreach(lake.close(_))
+          .foreach(lake.close(_): Unit)
     }
     starting += { () =>
       val start = decide(kept.map(_._2), server.confirmed)

@@ -69,8 +69,8 @@ final class SimulatedLake(mutation: Mutation) {
     fits
   }
 
-  /** Closes all generations that a table has. */
-  def close(kept: TableState): Unit = {
+  /** Closes all generations that a table has. Returns the new one. */
+  def close(kept: TableState): Int = {
     val found = kept.parts.flatMap(part => tables.get(part.target).map(part.target -> _))
       .map { case (name, table) => (name, table, table.marks.maxBy(_._1._2)) }
       .filter { case (_, _, ((oid, _), _)) => oid == kept.oid }
@@ -78,6 +78,7 @@ final class SimulatedLake(mutation: Mutation) {
     found.foreach { case (name, table, ((oid, _), mark)) =>
       tables += name -> table.copy(marks = table.marks + ((oid, generation) -> mark))
     }
+    generation
   }
 }
 

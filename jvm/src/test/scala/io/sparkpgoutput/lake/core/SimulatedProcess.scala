@@ -202,10 +202,17 @@ final class SimulatedProcess(
 
   private def cut(oid: Long, upTo: Long): Unit = table(oid).foreach { kept =>
     val targets = kept.parts.map(part => lake.tables.get(part.target))
+    def newest = targets.map(_.map(_.marks.maxBy(_._1._2)).collect { case ((`oid`, _), mark) =>
+      mark
+    })
     val marks = targets.flatten.flatMap(_.marks.get((oid, kept.generation)))
-    if (targets.flatten.exists(lake.isClosed(_, oid, kept.generation)))
-      failed(oid, TableFailure.NeedsCopy, "Another process has copied the table.")
-    else if (marks.length < targets.length || marks.min < kept.mark.get)
+    if (targets.flatten.exists(lake.isClosed(_, oid, kept.generation))) {
+      if (kept.copyReason.nonEmpty && newest.forall(_.exists(_ >= kept.mark.get))) {
+        say(s"$epoch: the requested copy of $oid was given up")
+        core.closed(oid, lake.close(kept))
+        applied(oid, newest.flatten.min)
+      } else failed(oid, TableFailure.NeedsCopy, "Another process has copied the table.")
+    } else if (marks.length < targets.length || marks.min < kept.mark.get)
       failed(oid, TableFailure.NeedsCopy, "The mark is lost.")
     else if (marks.min > kept.mark.get && mutation != Mutation.ForgottenMark)
       applied(oid, marks.min)
@@ -346,7 +353,10 @@ final class SimulatedProcess(
     if (timeline != server.timeline || fails()) failed(oid, passing, "The server is away.")
     else server.asOf(lsn).get(oid) match {
       case Some(found) if found.isPublished && found.isAllowed =>
+        def known = table(oid).filter(_.copyReason.nonEmpty).map(_.table.source.columns.map(_.name))
         if (found.hasBadValue) failed(oid, TableFailure.Lasting, "A value cannot be read.")
+        else if (known.exists(known => !found.columns.forall(known.contains)))
+          failed(oid, TableFailure.Waits, "The target has to follow the columns first.")
         else later(s"snapshot of $oid is made at $lsn") {
           snapshots(oid) = shown -> found
           core.snapshotMade(oid, shown, found.definition, newest = 0, now): Unit
