@@ -63,9 +63,9 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * and L0 in one state, and step 6. If a cut meets an error that passes, the job gives up the snapshot and makes another
  * one later. The job also gives up the snapshot in three more cases. The snapshot has columns that the target has to
  * follow first. The changes up to L0 do not come within five minutes: the snapshot locks the table. Or step 6 fails for
- * a reason that passes, or is interrupted because the job ends in order. The table then has its earlier generation again.
- * If rows were committed nevertheless, the next cut or the next start finds the new generation. The table goes on from
- * the new mark, also if only the mirror of a history has it, and is copied once more.
+ * a reason that passes, or is interrupted because the job ends in order. The table then has its earlier generation
+ * again. If rows were committed nevertheless, the next cut or the next start finds the new generation. The table goes on
+ * from the new mark, also if only the mirror of a history has it, and is copied once more.
  *
  * In all other cases, these rows lack the changes between what was applied before step 1 and L0. Examples are a cut
  * that cannot be applied, a copy that no user has requested, and a kill between steps 5 and 6.
