@@ -18,7 +18,7 @@ from support.lake_both import Between, assert_both, mark
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.lake_points import kill_when
+from support.lake_points import commit_files, kill_when
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 from support.suspension import suspend_when
@@ -166,6 +166,31 @@ def test_a_requested_copy_that_fails_between_its_two_commits_loses_no_change(
     assert copies_and_truncates(changes) == (1, 1)
     assert job.run_once() == 0
     assert_both(spark, job, ORDERS)
+
+
+def test_a_start_writes_no_table_of_another_job(
+    orders: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, orders, "delta", mode={"orders": "both"})
+    assert job.run_once() == 0
+    folder = tmp_path / "other"
+    folder.mkdir()
+    oid = "SELECT 'orders'::regclass::oid"
+    with Server() as another:
+        another.execute(SETUP)
+        assert another.value(oid) == orders.value(oid)
+        other = LakeJob(folder, another, "delta", mode={"orders": "both"})
+        assert other.run_once() == 0
+        spark_pgoutput.resync(spark, checkpoint=other.checkpoint_url, tables=["orders"])
+        assert other.run_once() == 0
+    # The slots have one name, too. The mirror has a newer generation than the history, as after a
+    # copy that was given up.
+    shutil.rmtree(job.tables / "orders")
+    shutil.copytree(other.tables / "orders", job.tables / "orders")
+    assert mark(job, "orders")[0] > mark(job, "orders_history")[0]
+    before = commit_files(job, "orders")
+    assert job.run_once() == 3
+    assert commit_files(job, "orders") == before
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
