@@ -180,9 +180,8 @@ abstract private[core] class JobMemory(start: JobState) {
       work.queue.fold(0L)(_.changes),
       work.queue.fold(0L)(_.bytes),
       work.queue.flatMap(_.oldest),
-      work.waiting.orElse(
-        work.problem.filter(_ => current.tables(oid).copyReason.nonEmpty)
-      ).orElse(lacksSnapshot(current.tables(oid), work).map(_._1)),
+      work.waiting.orElse(work.problem.filter(_ => current.tables(oid).copyReason.nonEmpty))
+        .orElse(lacksSnapshot(current.tables(oid), work).map(_._1)),
       Option.when(work.waiting.nonEmpty)(Instant.ofEpochMilli(work.notBefore))
     )
   )
