@@ -7,6 +7,7 @@ import java.nio.file.Files
 import java.nio.file.StandardOpenOption.{CREATE_NEW, DELETE_ON_CLOSE, READ, WRITE}
 import java.nio.{ByteBuffer, ByteOrder, LongBuffer}
 import java.security.MessageDigest
+import java.util.Arrays
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -237,7 +238,9 @@ private[direct] object KeptKeys {
  * @param width how many numbers a key has
  */
 final private[direct] class FileKeys(rows: Int, val width: Int) {
-  private val keys = new Array[Long](rows * width)
+
+  /** The keys, and room for what follows them in [[KeptKeys]]. */
+  private val keys = new Array[Long](KeptKeys.size(rows.toLong, width).toInt)
 
   /** The positions of the rows with a key. */
   private val positions = new Array[Int](rows)
@@ -251,37 +254,73 @@ final private[direct] class FileKeys(rows: Int, val width: Int) {
 
   def count: Int = added
 
-  /** The numbers that [[KeptKeys]] has. */
-  def numbers: Array[Long] = {
+  /** The numbers that [[KeptKeys]] has. After this, no key is added. */
+  lazy val numbers: Array[Long] = {
+    val begins = sort()
+    val found =
+      if (count == rows) keys
+      else Arrays.copyOf(keys, KeptKeys.size(count.toLong, width).toInt)
+    def put(index: Int, number: Int): Unit =
+      found(count * width + index / 2) |= (number & 0xffffffffL) << (index % 2 * 32)
+    var key = 0
+    while (key < count) {
+      put(key, positions(key))
+      key += 1
+    }
+    begins.indices.foreach(bucket => put(count + bucket, begins(bucket)))
+    found
+  }
+
+  /**
+   * Sorts the keys by their buckets, without a copy, because they can be many: each key changes places with the one that
+   * is where its bucket goes on.
+   *
+   * @return where each bucket begins, and where the last one ends
+   */
+  private def sort(): Array[Int] = {
     val buckets = KeptKeys.buckets(count)
-    def bucket(key: Int) = KeptKeys.bucket(keys(key * width), buckets)
+    def bucketOf(key: Int) = KeptKeys.bucket(keys(key * width), buckets)
     val begins = new Array[Int](buckets + 1)
     var key = 0
     while (key < count) {
-      begins(bucket(key) + 1) += 1
+      begins(bucketOf(key) + 1) += 1
       key += 1
     }
     (1 to buckets).foreach(bucket => begins(bucket) += begins(bucket - 1))
-    val found = new Array[Long](KeptKeys.size(count.toLong, width).toInt)
-    def put(index: Int, number: Int): Unit =
-      found(count * width + index / 2) |= (number & 0xffffffffL) << (index % 2 * 32)
-    begins.indices.foreach(bucket => put(count + bucket, begins(bucket)))
-    key = 0
-    while (key < count) {
-      val to = begins(bucket(key))
-      begins(bucket(key)) += 1
-      System.arraycopy(keys, key * width, found, to * width, width)
-      put(to, positions(key))
-      key += 1
+    val next = begins.clone()
+    var bucket = 0
+    while (bucket < buckets) {
+      while (next(bucket) < begins(bucket + 1)) {
+        val to = bucketOf(next(bucket))
+        if (to != bucket) exchange(next(bucket), next(to))
+        next(to) += 1
+      }
+      bucket += 1
     }
-    found
+    begins
+  }
+
+  private def exchange(one: Int, other: Int): Unit = {
+    val position = positions(one)
+    positions(one) = positions(other)
+    positions(other) = position
+    var number = 0
+    while (number < width) {
+      val value = keys(one * width + number)
+      keys(one * width + number) = keys(other * width + number)
+      keys(other * width + number) = value
+      number += 1
+    }
   }
 }
 
 private[direct] object FileKeys {
 
-  /** How many numbers a row takes at most while keys are collected: `numbers` makes a copy. */
-  def width(ofKey: Int): Int = 2 * (ofKey + 1)
+  /**
+   * How many numbers a row takes at most while keys are collected: those of the key, and half a number for its position,
+   * twice. If some rows have no key, `numbers` makes a copy.
+   */
+  def width(ofKey: Int, haveAll: Boolean): Int = (ofKey + 1) * (if (haveAll) 1 else 2)
 }
 
 /**

@@ -131,7 +131,7 @@ final class KeyLookup(
       case Some(kept) => searchKept(kept, file)
       case None =>
         val ends = end.filterNot(file.hasOnlyNulls(_))
-        table.keys.collecting(file.rows * FileKeys.width(width)) { isKept =>
+        table.keys.collecting(file.rows * FileKeys.width(width, haveAll = ends.isEmpty)) { isKept =>
           // A lookup of no keys only keeps those of the file.
           if (isKept || keys.nonEmpty) {
             val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
