@@ -1,8 +1,9 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.FileNotFoundException
+import java.io.{FileNotFoundException, IOException}
 import java.lang.invoke.{MethodHandle, MethodHandles, MethodType}
 import java.time.Instant
+import java.util.{Optional, UUID}
 
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -15,7 +16,8 @@ import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 
 import io.delta.kernel.TableManager
 import io.delta.kernel.defaults.engine.DefaultEngine
-import io.delta.kernel.exceptions.CheckpointAlreadyExistsException
+import io.delta.kernel.internal.checkpoints.{CheckpointMetaData, Checkpointer}
+import io.delta.kernel.internal.fs.{Path => KernelPath}
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.xbean.asm9.ClassReader
 
@@ -147,6 +149,10 @@ object DeltaLinkage {
 /**
  * Writes checkpoints by Delta Kernel, in one thread and without jobs of Spark. The jobs of Delta's own checkpoints took
  * half of the CPU time of a job whose tables change each second, most of it to generate and to compile code.
+ *
+ * After an error while it reads the log, Kernel ends and publishes the file that it writes. A checkpoint without the
+ * rest of the log would be the loss of a table. So Kernel writes a file that no reader knows, and only a whole one gets
+ * the name of a checkpoint.
  */
 private object DeltaCheckpoint extends Logging {
   @volatile private var isLinked = true
@@ -156,23 +162,36 @@ private object DeltaCheckpoint extends Logging {
    *
    * @return whether Delta Kernel has written it. If not, Delta itself can: it may read the log by other classes.
    */
-  def write(snapshot: Snapshot, table: Option[CatalogTable]): Boolean = isLinked && {
-    val log = snapshot.deltaLog
-    try {
-      val engine = DefaultEngine.create(log.newDeltaHadoopConf())
-      // Without the number of the version, Kernel would remove commits. It does not count their age in whole days.
-      TableManager.loadSnapshot(log.dataPath.toString).atVersion(snapshot.version).build(engine)
-        .writeCheckpoint(engine)
-      log.doLogCleanup(snapshot, table)
+  def write(snapshot: Snapshot, table: Option[CatalogTable]): Boolean = isLinked &&
+    (try {
+      writeByKernel(snapshot)
+      snapshot.deltaLog.doLogCleanup(snapshot, table)
       true
     } catch {
-      case _: CheckpointAlreadyExistsException => true
-      case NonFatal(problem)                   => cannot(problem)
       case missing: LinkageError =>
         isLinked =
           false // Kernel is not there, or Spark 4.0 lacks classes of Parquet that it needs.
         cannot(missing)
-    }
+      case NonFatal(problem) => cannot(problem)
+    })
+
+  private def writeByKernel(snapshot: Snapshot): Unit = {
+    val log = snapshot.deltaLog
+    val conf = log.newDeltaHadoopConf()
+    val files = log.logPath.getFileSystem(conf)
+    val engine = DefaultEngine.create(conf)
+    val actions = TableManager.loadSnapshot(log.dataPath.toString).atVersion(snapshot.version)
+      .build(engine).getCreateCheckpointIterator(engine)
+    val unfinished = new Path(log.logPath, s".${UUID.randomUUID}.unfinished")
+    try {
+      engine.getParquetHandler.writeParquetFileAtomically(unfinished.toString, actions)
+      val checkpoint = FileNames.checkpointFileSingular(log.logPath, snapshot.version)
+      if (!files.rename(unfinished, checkpoint) && !files.exists(checkpoint))
+        throw new IOException(s"$unfinished cannot get the name $checkpoint.")
+    } finally files.delete(unfinished, false): Unit
+    val found =
+      new CheckpointMetaData(snapshot.version, actions.getNumberOfAddActions, Optional.empty)
+    new Checkpointer(new KernelPath(log.logPath.toString)).writeLastCheckpointFile(engine, found)
   }
 
   private def cannot(problem: Throwable) = {

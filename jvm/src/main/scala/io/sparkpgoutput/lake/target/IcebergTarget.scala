@@ -100,7 +100,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     val reason = keepsFiles(metadata.properties)
     val excess = times.length - versions
     val most = versions / 20
-    expiries.put(table, new NextExpiry(if (excess > most) 0 else most - excess))
+    val next = new NextExpiry(if (excess > most) 0 else most - excess)
     if (reason.isEmpty) {
       if (OwnExpiry.exists(metadata.properties.containsKey)) {
         if (isOwnDue(metadata, times)) load(table).expireSnapshots().commit()
@@ -112,6 +112,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
         }
       }
     }
+    expiries.put(table, next)
     reason
   }
 

@@ -188,6 +188,24 @@ class DeltaKindsSuite extends DeltaTests {
     assert(known.flatMap(_._4).toSet == ofCheckpoints)
   }
 
+  test("Delta Kernel leaves no checkpoint if it cannot read the whole log") {
+    val kind = direct.head.copy(name = "unreadable")
+    make(kind)
+    write(kind, None)
+    val found = snapshot(kind)
+    val first = folder(kind).resolve("_delta_log").resolve(s"${"0" * 20}.json")
+    val content = Files.readString(first)
+    // Kernel reads the newest commits first.
+    Seq(content.dropRight(9) -> false, content -> true).foreach { case (text, isWhole) =>
+      Files.writeString(first, text)
+      Files.deleteIfExists(first.resolveSibling(s".${first.getFileName}.crc"))
+      assert(DeltaCheckpoint.write(found, None) == isWhole)
+      val files = first.getParent.toFile.list
+      assert(files.exists(_.contains("checkpoint")) == isWhole)
+      assert(!files.exists(_.endsWith(".unfinished")))
+    }
+  }
+
   private def column(name: String) = DeltaTable.columnBuilder(spark, name)
   private def generated =
     column("g").dataType(IntegerType).generatedAlwaysAs("id + 1").build()
