@@ -60,15 +60,27 @@ def test_a_job_goes_on_in_each_catalog(
         assert rows() == server.execute('SELECT * FROM "Orders" ORDER BY 1')
 
 
+# Two tables, of which `lost` is to lose its folder.
+TWO_TABLES = """
+CREATE TABLE lost (id int PRIMARY KEY);
+CREATE TABLE kept (id int PRIMARY KEY);
+CREATE PUBLICATION p FOR TABLE lost, kept;
+"""
+
+
+def remove_folder(spark: SparkSession, table: str) -> None:
+    """Remove the folder of a table, which its catalog still has then."""
+    described = spark.sql(f"DESCRIBE EXTENDED {table}")
+    (location,) = described.where("col_name = 'Location'").collect()
+    shutil.rmtree(location["data_type"].removeprefix("file:"))
+
+
 def test_a_table_whose_metadata_is_gone_does_not_stop_the_others(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """The catalog still has the table. Somebody else's table can be in the same state."""
     with Server() as server:
-        server.execute(
-            "CREATE TABLE lost (id int PRIMARY KEY); CREATE TABLE kept (id int PRIMARY KEY);"
-            "CREATE PUBLICATION p FOR TABLE lost, kept"
-        )
+        server.execute(TWO_TABLES)
         job = LakeJob(tmp_path, server, "iceberg", slot="lost", publication="p")
         job.target = "ice_jdbc.lost"
         with job.session(spark) as replicate:
@@ -76,9 +88,7 @@ def test_a_table_whose_metadata_is_gone_does_not_stop_the_others(
             spark.sql("CREATE TABLE ice_jdbc.lost.theirs (id INT) USING iceberg")
             assert replicate(once=True).exit_code == 0
             for name in ("theirs", "lost"):
-                described = spark.sql(f"DESCRIBE EXTENDED ice_jdbc.lost.{name}")
-                (location,) = described.where("col_name = 'Location'").collect()
-                shutil.rmtree(location["data_type"].removeprefix("file:"))
+                remove_folder(spark, f"ice_jdbc.lost.{name}")
             server.execute("INSERT INTO lost VALUES (1); INSERT INTO kept VALUES (1)")
             failed = replicate(once=True, retryFor="10s").failed()
             assert [line.split(":")[0] for line in failed] == ["public.lost"], failed
@@ -89,10 +99,7 @@ def test_a_table_of_delta_whose_folder_is_removed_says_what_to_do(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     with Server() as server:
-        server.execute(
-            "CREATE TABLE lost (id int PRIMARY KEY); CREATE TABLE kept (id int PRIMARY KEY);"
-            "INSERT INTO lost VALUES (1); CREATE PUBLICATION p FOR TABLE lost, kept"
-        )
+        server.execute(f"{TWO_TABLES} INSERT INTO lost VALUES (1)")
         job = LakeJob(tmp_path, server, "delta", slot="lost", publication="p")
         job.target = "spark_catalog.removed"
         lost, kept = (f"spark_catalog.removed.{name}" for name in ("lost", "kept"))
@@ -100,8 +107,7 @@ def test_a_table_of_delta_whose_folder_is_removed_says_what_to_do(
         with job.session(spark) as replicate:
             running = replicate()
             wait_until_live(running)
-            (detail,) = spark.sql(f"DESCRIBE DETAIL {lost}").collect()
-            shutil.rmtree(detail.location.removeprefix("file:"))
+            remove_folder(spark, lost)
             server.execute("INSERT INTO lost VALUES (2); INSERT INTO kept VALUES (1)")
             wait_until(running.failed, TIMEOUT)
             (failed,) = running.failed()
