@@ -48,7 +48,7 @@ final private[job] class JobParts(
 
   def target: Target = ownTables.target
 
-  def state: JobState = core(_.state)
+  def state: JobState = core.withoutWaking(_.state)
 
   /** The error that ends the job. */
   def error: Option[Throwable] = ending.get

@@ -155,17 +155,26 @@ object ChangeChunk {
  * @param put takes an array that is full, or the last one
  */
 final class ChangePacker(most: Int, put: Array[Byte] => Unit) {
-  private val unsafe = UnsafeProjection.create(ChangeFields.schema)
+  import ChangePacker._
   private val buffer = new ChunkBuffer(most)
 
   def add(row: InternalRow): Unit = {
-    val packed = unsafe(row)
+    val packed = Projections.get.apply(row)
     if (!buffer.fits(packed)) flush()
     buffer.add(packed)
+    // A projection keeps the memory of its largest row.
+    if (packed.getSizeInBytes > most) Projections.remove()
   }
 
   /** Puts the rows that are in no array yet into one. */
   def flush(): Unit = if (!buffer.isEmpty) put(buffer.take())
+}
+
+private object ChangePacker {
+
+  /** A projection for each thread, because Spark writes code for each new one, which takes long for a small commit. */
+  private val Projections =
+    ThreadLocal.withInitial(() => UnsafeProjection.create(ChangeFields.schema))
 }
 
 /**
