@@ -215,7 +215,7 @@ final private[job] class TableApplier(job: JobParts) {
       }
       val mode = next.table.mode
       table.copy(table.table.copy(mode = mode), number = table.number + 1).parts
-        .foreach(ownTables.noteDefinition)
+        .foreach(ownTables.noteDefinition(_, next.table))
       Option(changing.remove(oid)).fold(catalog.forget(oid))(catalog.follows(oid, _))
     }
     core(_.defined(oid, now))

@@ -42,13 +42,20 @@ final class OwnTables(session: SparkSession, val target: Target) {
         Map(OnDelete -> (if (mirror == TableMode.Marking) OnDeletes.Mark else OnDeletes.Delete))
     }
     val shape = Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
-    val salts = table.table.source.columns
-      .flatMap(column => column.hash.map(column.name -> _))
-    val hashes = Option.when(salts.nonEmpty)(
-      Hashes -> json.writeValueAsString(SortedMap(salts: _*).asJava)
-    )
-    mode ++ shape ++ hashes + (Definition -> table.number.toString)
+    mode ++ shape ++ ofHashes(saltsOf(table.table)) + (Definition -> table.number.toString)
   }
+
+  private def saltsOf(table: MirroredTable) =
+    table.source.columns.flatMap(column => column.hash.map(column.name -> _)).toMap
+
+  private def ofHashes(salts: Map[String, String]) = Option.when(salts.nonEmpty)(
+    Hashes -> json.writeValueAsString(SortedMap.from(salts).asJava)
+  )
+
+  private def hashesIn(properties: Map[String, String]): Map[String, String] =
+    properties.get(Hashes).flatMap(text =>
+      Try(json.readValue(text, classOf[java.util.Map[String, String]])).toOption
+    ).map(_.asScala.toMap).getOrElse(Map.empty)
 
   /** Returns whether the rows of a table are those of a source table, and the deleted ones are marked. */
   def marks(job: JobState, table: TableState): Boolean = isOf(job, table) &&
@@ -67,9 +74,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     val found = made(job, table).getOrElse(Map.empty)
     val begun = found.get(Generation).flatMap(_.toIntOption)
     val isCommitted = begun.exists(generations(job, table).contains)
-    found.get(Hashes).filter(_ => isCommitted).flatMap(text =>
-      Try(json.readValue(text, classOf[java.util.Map[String, String]])).toOption
-    ).map(_.asScala.toMap).getOrElse(Map.empty)
+    if (isCommitted) hashesIn(found) else Map.empty
   }
 
   /**
@@ -114,9 +119,16 @@ final class OwnTables(session: SparkSession, val target: Target) {
   private def free(name: String) =
     Iterator.from(2).map(number => s"${name}_$number").find(!target.exists(_)).get
 
-  /** Notes the number and the mode of a definition, after the columns were changed to it. */
-  def noteDefinition(table: TableState): Unit =
-    target.setProperties(table.target, ofDefinition(table))
+  /**
+   * Notes the number and the mode of a definition, after the columns were changed to it, and the hashes of columns that
+   * it has added. Columns that the server has dropped keep their hashes in the target.
+   *
+   * @param next the definition
+   */
+  def noteDefinition(table: TableState, next: MirroredTable): Unit = {
+    val salts = hashesIn(propertiesIn(table.target)) ++ saltsOf(next)
+    target.setProperties(table.target, ofDefinition(table) ++ ofHashes(salts))
+  }
 
   /** Notes the server of a job, which is another one after an upgrade. */
   def noteServer(table: String, job: JobState): Unit =
