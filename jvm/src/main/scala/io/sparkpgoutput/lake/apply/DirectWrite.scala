@@ -97,11 +97,9 @@ final class DirectWrite(
       )
     ).toIndexedSeq
     private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq, mixed)
-    private val places = lookup.find(
-      table,
-      key.map(columns.indexOf(_)).toIndexedSeq,
-      Option.when(hasVersions)(columns.indexOf(batch.format.toLsn))
-    )
+    private val keyAt = key.map(columns.indexOf(_)).toIndexedSeq
+    private val endAt = Option.when(hasVersions)(columns.indexOf(batch.format.toLsn))
+    private val places = lookup.find(table, keyAt, endAt)
     private val unsentAt = unsent.map(columns.indexOf(_))
     private val readColumns =
       ((if (hasVersions) schema.indices.map(columns.indexOf(_)) else unsentAt) ++ others)
@@ -165,7 +163,12 @@ final class DirectWrite(
         override def length: Int = written.length
         override def apply(index: Int): InternalRow = image(written(index)._1, written(index)._2)
       }
-      DirectChange(deleted.view.mapValues(_.result().sorted).toMap, images)
+      def keepKeys(file: DirectFile): Unit = lookup.keep(table, keyAt, endAt)(
+        file,
+        written.iterator.map(_._1),
+        endAt.map(columns(_))
+      )
+      DirectChange(deleted.view.mapValues(_.result().sorted).toMap, images, keepKeys)
     }
 
     /** Compares what the changes expect with what the target has. */

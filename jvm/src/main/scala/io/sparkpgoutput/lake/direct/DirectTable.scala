@@ -145,11 +145,18 @@ final case class TableFiles(
  *
  * @param deleted the positions of the deleted rows by the paths of their files
  * @param added new rows, with all columns of the table. A row can be made each time when it is read.
+ * @param keepKeys keeps the keys of a new file that has exactly these rows, in their order
  */
 final case class DirectChange(
     deleted: Map[String, Array[Long]],
-    added: IndexedSeq[InternalRow]
-)
+    added: IndexedSeq[InternalRow],
+    keepKeys: DirectFile => Unit = _ => ()
+) {
+
+  /** Takes the new files of the commit. If the table has partitions, the next lookup reads the keys from them. */
+  def committed(files: Seq[DirectFile]): Unit =
+    if (files.lengthIs == 1 && files.head.rows == added.length) keepKeys(files.head)
+}
 
 /** The table cannot be written directly. Nothing was written, and a MERGE can write the same. */
 final class NotDirect(val reason: String) extends RuntimeException(reason)

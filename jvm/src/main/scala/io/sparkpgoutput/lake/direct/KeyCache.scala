@@ -40,14 +40,22 @@ import org.apache.spark.sql.catalyst.InternalRow
  * @param memory the bytes of all keys in memory
  * @param disk the bytes of all keys in files
  * @param folder gives the folder of the files when the first is written
+ * @param mostFiles the most files with keys. Each is a mapping of memory, and Linux allows a process 65,530 of them, with
+ *                  those of its threads.
  */
-final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging {
+final class KeyCache(
+    memory: Long,
+    disk: Long,
+    folder: => File,
+    mostFiles: Long = KeyCache.MostFiles
+) extends Logging {
   import KeyCache._
 
   private val tables = new ConcurrentHashMap[String, TableKeys]
   private lazy val root = folder.toPath
   private var usedMemory = 0L
   private val usedDisk = new AtomicLong
+  private val usedFiles = new AtomicLong
 
   /** When the disk could not be written last. */
   @volatile private var failed = System.nanoTime() - KeyCache.PauseNanos
@@ -92,14 +100,19 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     val bytes = KeptKeys.size(keys.count.toLong, keys.width) * 8
     val taken = synchronized {
       val found = find(bytes)
-      found.foreach(if (_) usedDisk.addAndGet(bytes): Unit else usedMemory += bytes)
+      found.foreach(isOnDisk =>
+        if (isOnDisk) {
+          usedDisk.addAndGet(bytes)
+          usedFiles.incrementAndGet(): Unit
+        } else usedMemory += bytes
+      )
       found
     }
     // The lookups of other tables do not wait while a file is written.
     taken.flatMap { isOnDisk =>
       val numbers = keys.numbers
       val buffer = if (isOnDisk) written(numbers) else Some(LongBuffer.wrap(numbers))
-      if (buffer.isEmpty) usedDisk.addAndGet(-bytes)
+      if (buffer.isEmpty) freeDisk(bytes).run()
       buffer.map(new KeptKeys(_, keys.count, keys.width, isOnDisk))
     }
   }
@@ -107,7 +120,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   /** Finds room for keys, and returns whether it is on disk; None if there is no room, also after [[makeRoom]]. */
   private def find(bytes: Long): Option[Boolean] = {
     def isInMemory = usedMemory + bytes <= memory
-    def isOnDisk = mayWrite && usedDisk.get + bytes <= disk
+    def isOnDisk = mayWrite && usedDisk.get + bytes <= disk && usedFiles.get < mostFiles
     if (!isInMemory && !isOnDisk) makeRoom(bytes)
     if (isInMemory) Some(false) else Option.when(isOnDisk)(true)
   }
@@ -145,7 +158,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
         }
         channel.map(FileChannel.MapMode.READ_ONLY, 0, bytes)
       }
-      freeAfter(mapped, usedDisk, bytes)
+      unmapped.register(mapped, freeDisk(bytes)): Unit
       Some(mapped.order(ByteOrder.nativeOrder).asLongBuffer)
     } catch {
       case problem: IOException =>
@@ -153,6 +166,18 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
         logWarning("For some minutes, no keys of data files are kept on the local disk.", problem)
         None
     }
+
+  /**
+   * Returns what counts the room of a file as free after it is unmapped. What waits for that must not keep the cache in
+   * memory.
+   */
+  private def freeDisk(bytes: Long): Runnable = {
+    val (disk, files) = (usedDisk, usedFiles)
+    () => {
+      disk.addAndGet(-bytes)
+      files.decrementAndGet(): Unit
+    }
+  }
 
   /** The room of a file is free when the JVM has unmapped it, which it does after the last use of its keys. */
   private[direct] def release(kept: KeptKeys): Unit =
@@ -167,12 +192,9 @@ object KeyCache {
   /** A file in memory has less than 2 GB. */
   final private val MostNumbers = 1L << 27
   final private val PartBytes = 1 << 16
+  final private val MostFiles = 10000L
 
   private lazy val unmapped = Cleaner.create()
-
-  /** Counts the room of a file as free after it is unmapped. What waits for that must not keep the cache in memory. */
-  private def freeAfter(mapped: ByteBuffer, used: AtomicLong, bytes: Long): Unit =
-    unmapped.register(mapped, () => used.addAndGet(-bytes): Unit): Unit
 
   private val IdleNanos = java.time.Duration.ofMinutes(10).toNanos
 

@@ -117,9 +117,32 @@ final class KeyLookup(
         table.keys.wanted = Some(WantedKeys(columns, search.names, unknown.map(_.path).toSet, most))
         throw new NotDirect(s"the files that can have the keys have $rows rows")
       }
-      SideBySide(candidates, Runtime.getRuntime.availableProcessors)(search.searchFile)
+      // To find a few kept keys takes less time than to begin a thread.
+      val isShort = unknown.length <= 1 && keys.length.toLong * candidates.length < ManyFinds
+      val threads = if (isShort) 1 else Runtime.getRuntime.availableProcessors
+      SideBySide(candidates, threads)(search.searchFile)
     }
     keys.indices.map(search.rows.get)
+  }
+
+  /**
+   * Keeps the keys of a file that was just written, so that the next lookup does not read the file.
+   *
+   * @param ordinals the places of the key's columns in the table
+   * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
+   * @param rows all rows of the file in their order, in which the key is where it is in `keys`
+   * @param endAt the place of the column `end` in them
+   */
+  def keep(table: DirectTable, ordinals: IndexedSeq[Int], end: Option[Int])(
+      file: DirectFile,
+      rows: Iterator[InternalRow],
+      endAt: Option[Int]
+  ): Unit = {
+    val none = new KeyLookup(columns, Vector.empty, places)
+    val search = new none.Search(table, ordinals, end)
+    search.collecting(file, endAt)(collected =>
+      search.searchRows(rows, file, places, endAt, collected)
+    )
   }
 
   /** Finds the rows in one file after the other, also in several threads. */
@@ -131,29 +154,43 @@ final class KeyLookup(
       case Some(kept) => searchKept(kept, file)
       case None =>
         val ends = end.filterNot(file.hasOnlyNulls(_))
-        table.keys.collecting(file.rows * FileKeys.width(width, haveAll = ends.isEmpty)) { isKept =>
-          // A lookup of no keys only keeps those of the file.
-          if (isKept || keys.nonEmpty) {
-            val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
-            table.read(file, ordinals ++ ends)(searchRows(_, file, ends.nonEmpty, collected))
-            collected.foreach(table.keys.keep(names, file, _))
-          }
+        collecting(file, ends) { collected =>
+          val endAt = ends.map(_ => ordinals.length)
+          table.read(file, ordinals ++ ends)(
+            searchRows(_, file, ordinals.indices, endAt, collected)
+          )
         }
     }
 
     /**
+     * Runs a search that collects the keys of a file, if there is room for them. A lookup of no keys does nothing else.
+     *
+     * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
+     */
+    def collecting(file: DirectFile, end: Option[Int])(search: Option[FileKeys] => Unit): Unit =
+      table.keys.collecting(file.rows * FileKeys.width(width, haveAll = end.isEmpty)) { isKept =>
+        if (isKept || keys.nonEmpty) {
+          val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
+          search(collected)
+          collected.foreach(table.keys.keep(names, file, _))
+        }
+      }
+
+    /**
      * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
      *
-     * @param haveEnd whether a column after the key is NULL in the rows that can be found
+     * @param at the places of the key's columns in the rows
+     * @param endAt the place of a column that is NULL in the rows that can be found
      * @param collected takes the keys of these rows
      */
-    private def searchRows(
+    def searchRows(
         rows: Iterator[InternalRow],
         file: DirectFile,
-        haveEnd: Boolean,
+        at: IndexedSeq[Int],
+        endAt: Option[Int],
         collected: Option[FileKeys]
     ): Unit = {
-      val at = ordinals.indices
+      val end = endAt.getOrElse(-1)
       val all = collected.orNull
       val numbers = new KeyNumbers(columns)
       val key = new Array[Long](width)
@@ -162,7 +199,7 @@ final class KeyLookup(
         val row = rows.next()
         if (position == file.rows)
           throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
-        if (!hasNull(row, at) && !(haveEnd && !row.isNullAt(at.length))) {
+        if (!hasNull(row, at) && (end < 0 || row.isNullAt(end))) {
           numbers.put(row, at, key, 0)
           val index = indexOf(key(0), key(width - 1))
           if (index >= 0) put(index, file, position)
@@ -244,6 +281,9 @@ object KeyLookup {
 
   /** The rows whose numbers are copied at once. */
   final private val PartRows = 1024
+
+  /** If at least so many keys are found, several threads find them. It takes some milliseconds. */
+  final private val ManyFinds = 50000L
 
   /** In the time of [[KeptKeys.find]], a lookup of all keys looks at about so many. */
   final private val FasterThanFind = 16

@@ -47,7 +47,6 @@ final private[target] class DeltaDirect(
 ) extends DirectCommits[Snapshot, DeltaFiles](keys) {
   import DeltaDirect._
 
-  @volatile private var committed = false
   private var layout = Option.empty[DeltaLayout]
 
   /**
@@ -86,9 +85,11 @@ final private[target] class DeltaDirect(
     def isMade = transactions(log.update())
       .forall(_.get(mark.appId).exists(found => !Lsn.isBelow(found, mark.version)))
     val version = layout.committing(isMade)(transaction.commit(actions ++ added :+ mark, operation))
-    committed = true
-    if (version == snapshot.version + 1)
-      keep(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
+    if (version == snapshot.version + 1) {
+      val newFiles = added.map(fresh(_, files))
+      keep(files.next(version, found.deleted.keys, changed ++ newFiles))
+      found.committed(newFiles)
+    }
     version
   }
 
@@ -114,9 +115,6 @@ final private[target] class DeltaDirect(
 
   /** The version of the table whose files are kept. */
   def keptVersion: Option[Long] = keptFiles.map(_.version)
-
-  /** Whether [[commit]] has written the table. */
-  def hasCommitted: Boolean = committed
 
   private def fresh(add: AddFile, files: DeltaFiles) =
     new DeltaFile(add, files.schema, new RoaringBitmapArray)

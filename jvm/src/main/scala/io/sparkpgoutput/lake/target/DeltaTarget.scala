@@ -69,12 +69,9 @@ final class DeltaTarget(
   def look(table: String): TargetLook = {
     // The version in memory is enough for a direct commit, which reads the newest one itself. For other tables,
     // `snapshot` reads it. It asks for the log again, because Delta replaces a log that was not used for an hour.
-    val inMemory = linked(
-      directCommits(table).filter(_.hasCommitted).map(_.log.unsafeVolatileSnapshot)
-        .filter(DeltaDirect.problem(_).isEmpty)
-    )
-    val found = inMemory.toOption.flatten.getOrElse(snapshot(table))
-    TargetLook(found.metadata.schema, linked(DeltaDirect.problem(found)).fold(Some(_), identity))
+    def problem(found: Snapshot) = linked(DeltaDirect.problem(found)).fold(Some(_), identity)
+    val found = newest(table).filter(problem(_).isEmpty).getOrElse(snapshot(table))
+    TargetLook(found.metadata.schema, problem(found))
   }
 
   def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration

@@ -90,6 +90,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
     }
     count(table)
     keptFiles = filesAfter(table, files, left)(_.summary.get(mark._1) == mark._2)
+    found.committed(keptFiles.toSeq.flatMap(_.files -- files.files.keySet).map(_._2))
   }
 
   /** Returns the files after a commit; None if somebody else has written before or after it. */

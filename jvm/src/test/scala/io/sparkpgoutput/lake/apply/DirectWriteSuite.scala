@@ -353,9 +353,9 @@ class DirectWriteSuite extends DeltaTests {
   }
 
   /** A target of each format. */
-  private def targets(name: String): Seq[Target] = Seq(
-    Targets.of(spark, Files.createTempDirectory(name).toString, Some("delta")),
-    IcebergTables.in(spark, name)
+  private def targets(name: String, keys: => KeyCache = KeyCache.none): Seq[Target] = Seq(
+    Targets.of(spark, Files.createTempDirectory(name).toString, Some("delta"), keys),
+    IcebergTables.in(spark, name, keys)
   )
 
   test(
@@ -454,6 +454,28 @@ class DirectWriteSuite extends DeltaTests {
       table.cut(20L -> Seq(insert(table.row(2, "a", "b"))))
       assert(to.files(name).exists(_.files == 2) && to.read(spark, name).count() == 2)
     }
+  }
+
+  test("the next lookup does not read the file of a commit to know its keys") {
+    def keys = new KeyCache(1 << 20, 0, Files.createTempDirectory("keys").toFile)
+    for (to <- targets("kept", keys); mode <- Seq(TableMode.Mirror, TableMode.Versions))
+      withClue(s"${to.format}, $mode: ") {
+        val watched = new WatchedTarget(to)
+        val table = new WrittenTable(spark, watched, mode = mode)
+        import table.row
+        import table.server._
+        table.cut(10L -> (1 to 5).map(id => insert(row(id, "0", "b"))))
+        val texts = mutable.Map.empty[Int, String].withDefaultValue("0")
+        for ((ids, round) <- Seq(2 to 3, 3 to 5, 1 to 4).zip(1 to 3))
+          table.cut(10L + 10 * round -> ids.map { id =>
+            val before = row(id, texts(id), "b")
+            texts(id) = round.toString
+            update(before, row(id, texts(id), "b"))
+          })
+        assert(watched.reads.nonEmpty)
+        val ofKeys = Seq(Seq("id"), Seq("id", TableMode.Versions.ToLsn))
+        assert(!watched.reads.exists(read => ofKeys.contains(read._1)))
+      }
   }
 
   test("no rewrite of files waits while a query writes the table", TakesLong) {

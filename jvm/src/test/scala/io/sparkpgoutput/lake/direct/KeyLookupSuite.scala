@@ -11,7 +11,10 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import org.scalatest.concurrent.Eventually.eventually
+import org.scalatest.concurrent.PatienceConfiguration.Timeout
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
 
 /** Finds rows by their keys, with a cache of keys and without one. */
 class KeyLookupSuite extends AnyFunSuite {
@@ -152,6 +155,35 @@ class KeyLookupSuite extends AnyFunSuite {
       table.reads
     }
     assert(Seq("one", "one", "another").map(found) == Seq(1, 0, 1))
+  }
+
+  test("the keys of a file that was just written are kept without a look at the file") {
+    for (key <- Seq(LongType, StringType); end <- Seq(None, Some(1)); room <- Seq(1 << 20, 0)) {
+      def of(id: Int): Any = if (key == LongType) id.toLong else UTF8String.fromString(s"k$id")
+      val schema = new StructType().add("id", key).add("ended", LongType)
+      val table = new MemoryTable(schema, cache(room.toLong, 0).table("t"))
+      def lookup =
+        new KeyLookup(
+          Vector(KeyColumn.of(key).get),
+          (1 to 9).map(id => InternalRow(9, of(id))),
+          Vector(1)
+        )
+      def find() = lookup.find(table, Vector(0), end).map(Option(_).map(_.position.toInt))
+      assert(find().flatten.isEmpty)
+      // The rows of the fold have other columns than those of the file.
+      val ends = Seq(7 -> null, 3 -> 5L, 5 -> null, 4 -> null)
+      table.files = Seq(
+        new MemoryFile("f1", ends.map { case (id, end) => InternalRow(of(id), end) }.toIndexedSeq)
+      )
+      lookup.keep(table, Vector(0), end)(
+        table.files.head,
+        ends.iterator.map { case (id, end) => InternalRow(end, of(id)) },
+        end.map(_ => 0)
+      )
+      val places = ends.map(_._1).zipWithIndex.toMap
+      assert(find() == (1 to 9).map(id => places.get(id).filterNot(_ == 1 && end.nonEmpty)))
+      assert(table.reads == (if (room > 0) 0 else 1))
+    }
   }
 
   test("rows that have ended are not found, and their keys are not kept") {
@@ -337,6 +369,17 @@ class KeyLookupSuite extends AnyFunSuite {
       Thread.sleep(10)
     }
     assert(keys.keep(collected(3L)).nonEmpty)
+  }
+
+  test("no more than some files with keys are on disk, because each is a mapping of memory") {
+    val keys = new KeyCache(0, 1 << 20, Files.createTempDirectory("keys").toFile, mostFiles = 2)
+    var kept = Vector.fill(3)(keys.keep(collected(1L)))
+    assert(kept.map(_.nonEmpty) == Seq(true, true, false))
+    kept = Vector.empty
+    eventually(Timeout(Span(60, Seconds))) {
+      System.gc()
+      assert(keys.keep(collected(1L)).nonEmpty)
+    }
   }
 
   test("the keys of a table that is forgotten have no room") {
