@@ -167,7 +167,7 @@ final class NotDirect(val reason: String) extends RuntimeException(reason)
  *
  * Files are in levels by the number of their rows, and each level has eight times the rows of the level
  * below. If a level has eight files, they become one file of the next level, so each row is rewritten once
- * for each level. A file of which more than a fifth is deleted is rewritten, too.
+ * for each level. A file of which more than a fifth is deleted is rewritten, too: with them, or alone.
  */
 object Compaction {
   final private val BitsOfLevel = 3
@@ -194,21 +194,19 @@ object Compaction {
   def choose(files: Iterable[DirectFile]): Seq[DirectFile] =
     files.groupBy(_.partition).valuesIterator.map(ofPartition).maxByOption(_.length).getOrElse(Nil)
 
-  /** Small files come first. */
+  /**
+   * Small files come first. Lower levels can be full again each time, so they come with the highest full level, and
+   * do not keep it waiting.
+   */
   private def ofPartition(files: Iterable[DirectFile]): Seq[DirectFile] = {
     // With this limit, a whole level is one rewrite, and a large file is never rewritten without need.
     val levels = files.filter(_.bytes <= MostBytes / FilesOfLevel).groupBy(level).toSeq.sortBy(_._1)
-    val full = levels.collectFirst {
-      // The lower levels have fewer files, and all of them are small.
-      case (level, inside) if inside.size >= FilesOfLevel =>
-        levels.takeWhile(_._1 <= level).flatMap(_._2)
-    }
-    def deleted = {
-      val due = files.filter(isDeleted).toSeq.sortBy(_.bytes)
-      // Small files can be due again and again, and a large one would wait behind them for ever.
-      due.find(isMostlyDeleted).map(Seq(_)).getOrElse(limited(due))
-    }
-    full.map(limited).filter(_.length > 1).getOrElse(deleted)
+    val highest = levels.lastIndexWhere(_._2.size >= FilesOfLevel)
+    val full = levels.take(highest + 1).flatMap(_._2)
+    val deleted = files.filter(isDeleted).toSeq.sortBy(_.bytes)
+    // Files that are due for their deleted rows come with a full level, and do not need another rewrite.
+    def all = full ++ deleted.filterNot(full.toSet)
+    deleted.find(isMostlyDeleted).map(Seq(_)).getOrElse(limited(all))
   }
 
   /** Returns the first files, as many as one rewrite may read. */

@@ -299,12 +299,14 @@ final private[job] class TableApplier(job: JobParts) {
  *
  * @param isVerifying whether older versions of tables are read
  * @param pause how long a part of a table that has failed is left out
+ * @param gathering how long the rewrites of a table wait for more commits, so that one rewrite serves all of them
  */
 final private[job] class TableMaintenance(
     job: JobParts,
     threads: JobThreads,
     isVerifying: () => Boolean,
-    pause: Duration = Duration.ofMinutes(5)
+    pause: Duration = Duration.ofMinutes(5),
+    gathering: Duration = Duration.ofSeconds(8)
 ) {
   import TableMaintenance._
   private val due = ConcurrentHashMap.newKeySet[String]
@@ -317,8 +319,11 @@ final private[job] class TableMaintenance(
   /** When [[spending]] has work again, by [[System.nanoTime]]. Only one thread uses this and the next. */
   private var restEnds = System.nanoTime()
 
-  /** The tables that wait for the end of the rest, in the order in which they get their work then. */
-  private val resting = mutable.LinkedHashSet.empty[String]
+  /** The tables that wait for their rewrites, in their order, and since when, by [[System.nanoTime]]. */
+  private val gathered = mutable.LinkedHashMap.empty[String, Long]
+
+  /** The tables that a query wrote when their turn came. They get it after the end of the query. */
+  private val delayed = mutable.Set.empty[String]
 
   /** When to look for orphans of a table again, by the clock of the system. */
   private val orphansDue = new ConcurrentHashMap[String, Long]
@@ -360,29 +365,37 @@ final private[job] class TableMaintenance(
 
   /**
    * Maintains a table. What its next commits need is done at once: a checkpoint, and the keys for direct writes. The
-   * rest of the work waits for the end of the rest after earlier work. So this rest cannot get longer and longer, and
-   * the work of each table has its turn.
+   * other work waits for more commits, and for the end of the rest after earlier work. So this rest cannot get longer
+   * and longer, and the work of each table has its turn. A job with `once` does all of it at once.
    */
   private[job] def maintain(table: String): Unit = {
-    val isDue = maintains && resting.isEmpty && rest <= 0
+    val isDue = maintains && (job.options.once || delayed.remove(table))
     // Delta removes old commits from the log when it writes a checkpoint, and needs them to remove their files. If the
     // table has to wait, that does no harm: Delta keeps commits for days longer.
     if (isDue) spending(removeOld(table))
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
     part(table, "is still written by MERGE")(job.target.keepKeys(table))
     if (isDue) spending(rewrite(table))
-    else if (maintains && resting.add(table) && resting.size == 1) afterRest()
+    else if (maintains && !gathered.contains(table)) {
+      gathered(table) = System.nanoTime()
+      if (gathered.size == 1) rewriteNext()
+    }
   }
 
-  /** Does the work of the first table that waits when the rest ends, and that of the next one after another rest. */
-  private def afterRest(): Unit = threads.maintainLater(rest) {
-    val table = resting.head
-    resting -= table
-    try spending {
-        removeOld(table)
-        rewrite(table)
-      }
-    finally if (resting.nonEmpty) afterRest()
+  /** Does the work of the first table that waits when its time has come, and then that of the next one. */
+  private def rewriteNext(): Unit = {
+    val due = math.max(gathered.head._2 + gathering.toNanos, restEnds)
+    threads.maintainLater(due - System.nanoTime()) {
+      val table = gathered.head._1
+      gathered -= table
+      try if (job.target.isQueried(table)) delayed += table
+        else
+          spending {
+            removeOld(table)
+            rewrite(table)
+          }
+      finally if (gathered.nonEmpty) rewriteNext()
+    }
   }
 
   private def removeOld(table: String): Unit = if (!isVerifying()) {
@@ -399,11 +412,11 @@ final private[job] class TableMaintenance(
       }
   }
 
-  private def rewrite(table: String): Unit =
-    part(table, "keeps its small files")(job.target.compact(table): Unit)
-
-  /** How long the rest lasts from now on, in nanoseconds. */
-  private def rest: Long = restEnds - System.nanoTime()
+  /** Rewrites files until nothing is due. The other tables wait for a long series of rewrites only with `once`. */
+  private def rewrite(table: String): Unit = part(table, "keeps its small files") {
+    val end = System.nanoTime() + MostRewriting.toNanos
+    while (job.target.compact(table) && (job.options.once || System.nanoTime() < end)) ()
+  }
 
   /** Does work whose turn has come, and rests, so that all such work takes only its share of the time of a core. */
   private def spending(work: => Unit): Unit = {
@@ -446,6 +459,9 @@ final private[job] class TableMaintenance(
 
 private object TableMaintenance {
   private val OrphansEvery = Duration.ofDays(1)
+
+  /** After this time, a table gets no further rewrite in its turn. */
+  private val MostRewriting = Duration.ofSeconds(1)
 
   /** A table that is behind is maintained after so many commits. */
   final private val MostBehind = 16

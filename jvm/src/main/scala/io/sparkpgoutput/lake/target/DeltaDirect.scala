@@ -139,7 +139,9 @@ final private[target] class DeltaDirect(
       val added = Option.when(rewrite.rows > 0)(
         layout.writing(layout.write(rewrite.foreach, partition, dataChange = false))
       )
-      synchronized(commitRewrite(layout.writing(update()), layout, rewrite, added))
+      afterQuery(layout.removeAll())(
+        commitRewrite(layout.writing(update()), layout, rewrite, added)
+      )
     }
   }
 

@@ -172,7 +172,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
     }
     begun.exists { case (writer, rewrite, write) =>
       val added = writer.orRemoved(Option.when(rewrite.rows > 0)(write()))
-      synchronized {
+      def giveUp() = writer.removeAll(new ValidationException("A query writes the table."))
+      afterQuery(giveUp()) {
         val found = writer.orRemoved(update())
         val table = new BaseTable(new CheckedOperations(found.operations), found.name)
         val replaced = writer.orRemoved(replacement(table, writer, rewrite, added))

@@ -77,6 +77,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   protected def directCommits(table: String): Option[IcebergDirect] = Option(directs.get(table))
 
+  protected def commitsOf(table: String): Option[IcebergDirect] = Some(directOf(table))
+
   override def forgetOthers(tables: Set[String]): Unit = {
     Seq(directs, expiries).foreach(_.keySet.removeIf(!tables(_)))
     keys.forgetOthers(tables)

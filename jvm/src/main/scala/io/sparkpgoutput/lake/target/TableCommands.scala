@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import java.lang.ref.SoftReference
-import java.time.Instant
+import java.time.{Duration, Instant}
 
 import scala.util.Try
 
@@ -152,6 +152,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** Returns what direct commits know of the files of a table. */
   protected def directCommits(table: String): Option[DirectCommits[_, _]]
 
+  /** The same, also before the first commit; None if the format cannot be written directly. */
+  protected def commitsOf(table: String): Option[DirectCommits[_, _]]
+
   final override def files(table: String): Option[TableFiles] =
     directCommits(table).flatMap(_.tableFiles)
 
@@ -169,11 +172,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
    * begins, because it would wait for the end of the query, and the rewrites of all other tables with it.
    */
   final def compact(table: String): Boolean =
-    try !directCommits(table).exists(_.isQueried) && rewrite(table)
+    try !isQueried(table) && rewrite(table)
     catch {
       case _: NotDirect                               => false
       case problem: Exception if isOvertaken(problem) => false
     }
+
+  final override def isQueried(table: String): Boolean = directCommits(table).exists(_.isQueried)
 
   /**
    * Commits by a query of Spark.
@@ -188,7 +193,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       case TargetWrite.Direct(change) => attempt(commit, change, Attempts)
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, commit, other)
-        directCommits(commit.table).fold(run())(_.whileQueried(run()))
+        commitsOf(commit.table).fold(run())(_.whileQueried(run()))
     }
 
   final def commit(
@@ -328,6 +333,9 @@ object TableProperties {
 
 private[target] object DirectCommits {
 
+  /** How long a rewrite waits for the end of a query. */
+  private val MostWaiting = Duration.ofSeconds(30)
+
   /** The most files of a table whose names are kept in memory. */
   final private val MostFiles = 20000L
 
@@ -343,6 +351,7 @@ private[target] object DirectCommits {
  * @tparam F the list of the files of a version
  */
 abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: TableKeys) {
+  import DirectCommits.MostWaiting
 
   /**
    * A file needs some kilobytes, and a job has many tables, most of which have no commits for long. So the JVM forgets
@@ -366,10 +375,27 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
   final def isQueried: Boolean = queried
 
   /** Runs a query. During this time, no rewrite is committed, because each of them could be a conflict for the query. */
-  final def whileQueried(run: => Unit): Unit = synchronized {
-    queried = true
+  final def whileQueried(run: => Unit): Unit = {
+    synchronized { queried = true }
     try run
-    finally queried = false
+    finally synchronized {
+        queried = false
+        notifyAll()
+      }
+  }
+
+  /**
+   * Commits a rewrite. If a query writes the table, its end comes first. After some time, the rewrite is given up,
+   * because the maintenance of all other tables waits for it.
+   *
+   * @return whether it was committed
+   */
+  final protected def afterQuery(giveUp: => Unit)(commit: => Boolean): Boolean = synchronized {
+    val end = System.nanoTime() + MostWaiting.toNanos
+    def left = (end - System.nanoTime()) / 1000000
+    while (queried && left > 0) wait(left)
+    if (queried) giveUp
+    !queried && commit
   }
 
   /** The numbers of the files and of their deleted rows; None before they are known. */

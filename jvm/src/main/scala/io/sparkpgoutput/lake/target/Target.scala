@@ -84,6 +84,9 @@ trait Target {
    */
   def compact(table: String): Boolean
 
+  /** Returns whether a query writes a table. During this time, no rewrite begins. */
+  def isQueried(table: String): Boolean = false
+
   /**
    * Keeps the keys of a table without which its last cut was not written directly, if the cache has room for them. The
    * thread that calls [[compact]] calls it.

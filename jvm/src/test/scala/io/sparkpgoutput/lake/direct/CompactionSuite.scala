@@ -100,6 +100,32 @@ class CompactionSuite extends AnyFunSuite {
     assert(files.length < 1000)
   }
 
+  test(
+    "files of which much is deleted are rewritten together with the small files of a full level"
+  ) {
+    val small = (1 to 8).map(number => rows(s"s$number", 100, 1000))
+    val others = Seq(
+      rows("due", 3000, 30000, deleted = 601),
+      rows("whole", 3000, 30000, deleted = 600),
+      rows("large", 1000000, 100L << 20, deleted = 300000)
+    )
+    assert(Compaction.choose(others ++ small).map(_.path) == small.map(_.path) ++ Seq(
+      "due",
+      "large"
+    ))
+    assert(Compaction.choose(others ++ small.tail).map(_.path) == Seq("due", "large"))
+  }
+
+  test("a full level does not wait for ever if the levels below it are full each time") {
+    var files = Seq.empty[MemoryFile]
+    (1 to 500).foreach { round =>
+      files = files ++ (1 to 9).map(number => rows(s"$round/$number", 10, 100))
+      val due = Compaction.choose(files).map(_.asInstanceOf[MemoryFile])
+      files = files.diff(due) :+ rows(s"r$round", due.map(_.rows).sum.toInt, due.map(_.bytes).sum)
+      assert(files.length < 40)
+    }
+  }
+
   test("a file of which more than a fifth is deleted is rewritten, and a large one alone") {
     def made(name: String, deleted: Int, bytes: Long) = rows(name, 100, bytes, deleted)
     val files = Seq(made("a", 20, 1000), made("b", 21, 600L << 20), made("c", 21, 5000))

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.job
 
 import java.time.{Duration, Instant}
+import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import scala.collection.mutable
@@ -118,7 +119,8 @@ class TableMaintenanceSuite extends SparkSessionTests {
   private def ended(
       target: Target,
       options: ReplicateOptions = ReplicateOptions(once = true),
-      others: Seq[MirroredTable] = Nil
+      others: Seq[MirroredTable] = Nil,
+      gathering: Duration = Duration.ZERO
   )(body: (JobParts, TableMaintenance) => Unit): Unit = {
     val none = JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "memory", confirmed = 0)
     val state = (table +: others).foldLeft(none)((state, table) =>
@@ -130,7 +132,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
     val threads = new JobThreads(spark, "a test", copiers = 1)
     try {
       job.committed(table.source.oid, 1)
-      body(job, new TableMaintenance(job, threads, () => false))
+      body(job, new TableMaintenance(job, threads, () => false, gathering = gathering))
     } finally threads.close()
   }
 
@@ -153,6 +155,57 @@ class TableMaintenanceSuite extends SparkSessionTests {
     ended(target) { (_, maintenance) =>
       maintenance.last(() => Thread.sleep(1))
       assert(target.done.toSeq == parts)
+    }
+  }
+
+  test("the commits of some seconds share the rewrites that are due") {
+    val gathering = Duration.ofMillis(400)
+    val due = new AtomicInteger(3)
+    @volatile var rewrites = Seq.empty[Long]
+    val checkpoints = new AtomicInteger
+    val target = new TargetBehind(new MemoryTarget(spark)) {
+      override def checkpoint(table: String): Unit = checkpoints.incrementAndGet(): Unit
+      override def compact(table: String): Boolean = {
+        rewrites :+= System.nanoTime()
+        due.decrementAndGet() > 0
+      }
+    }
+    ended(target, ReplicateOptions(maintenanceShare = 100), gathering = gathering) {
+      (_, maintenance) =>
+        val begin = System.nanoTime()
+        for (commit <- 1 to 3) {
+          maintenance.after(table.source.oid)
+          eventually(Timeout(Span(10, Seconds)))(assert(checkpoints.get >= commit))
+        }
+        eventually(Timeout(Span(10, Seconds)))(assert(rewrites.length == 3))
+        assert(rewrites.head - begin >= gathering.toNanos)
+        Thread.sleep(2 * gathering.toMillis)
+        assert(rewrites.length == 3)
+    }
+  }
+
+  test("a table whose turn comes while a query writes it is rewritten after the query") {
+    val turns = new AtomicInteger
+    @volatile var queried = true
+    @volatile var rewrites = Seq.empty[Boolean]
+    val target = new TargetBehind(new MemoryTarget(spark)) {
+      override def isQueried(table: String): Boolean = {
+        turns.incrementAndGet()
+        queried
+      }
+      override def compact(table: String): Boolean = {
+        rewrites :+= queried
+        false
+      }
+    }
+    ended(target, ReplicateOptions()) { (_, maintenance) =>
+      maintenance.after(table.source.oid)
+      eventually(Timeout(Span(10, Seconds)))(assert(turns.get == 1))
+      Thread.sleep(50)
+      assert(rewrites.isEmpty)
+      queried = false
+      maintenance.after(table.source.oid)
+      eventually(Timeout(Span(10, Seconds)))(assert(rewrites == Seq(false)))
     }
   }
 

@@ -2,8 +2,12 @@ package io.sparkpgoutput.lake.target
 
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
+import java.util.concurrent.CountDownLatch
 import java.util.concurrent.atomic.AtomicInteger
 
+import scala.concurrent.ExecutionContext.Implicits.global
+import scala.concurrent.duration.Duration.Inf
+import scala.concurrent.{Await, Future}
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
@@ -290,6 +294,28 @@ class IcebergDirectSuite extends TableTests {
         val (there, known) = made.allFiles
         assert(calls == 2 && there == known)
       }
+    }
+
+    test(s"v$version: a rewrite that has begun is committed after a query that has begun since") {
+      val made = new Written("begun", columns, version)
+      (1 to 9).foreach(id => made.write(Nil, values(Seq(2 * id, 2 * id + 1), "a")))
+      val direct = new IcebergDirect(KeyCache.none.table("t"))
+      val goesOn = new CountDownLatch(1)
+      var looks = Seq.empty[Boolean]
+      val query = Future(direct.whileQueried(goesOn.await()))
+      val done = direct.compact { () =>
+        if (looks.isEmpty) Future {
+          Thread.sleep(1000)
+          goesOn.countDown()
+        }
+        looks :+= direct.isQueried
+        val loaded =
+          new HadoopTables(spark.sessionState.newHadoopConf()).load(made.iceberg.location)
+        new BaseTable(loaded.asInstanceOf[HasTableOperations].operations, made.table)
+      }
+      Await.result(query, Inf)
+      assert(done && looks.length == 2 && !looks.last)
+      assert(made.rows.length == 18)
     }
 
     test(

@@ -16,6 +16,7 @@ class TargetBehind(target: Target) extends Target {
   override def tables(): Seq[String] = target.tables()
   override def look(table: String): TargetLook = target.look(table)
   override def compact(table: String): Boolean = target.compact(table)
+  override def isQueried(table: String): Boolean = target.isQueried(table)
   override def forgetOthers(tables: Set[String]): Unit = target.forgetOthers(tables)
   override def keepKeys(table: String): Unit = target.keepKeys(table)
   override def checkpoint(table: String): Unit = target.checkpoint(table)
