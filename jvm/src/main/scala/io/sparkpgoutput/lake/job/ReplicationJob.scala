@@ -570,7 +570,7 @@ private object ReplicationJob {
   final private val MillisBetweenTicks = 100L
   final private val MillisBetweenTicksOfOnce = 250L
   final private val MillisBetweenIdleTicks = 1000L
-  final private val MillisToCoalesce = 10L
+  final private val MillisToCoalesce = 20L
   final private val MillisBetweenRequests = 2000L
   final private val MillisBetweenStatus = 10000L
   final private val MillisBetweenLooks = 60000L
