@@ -4,6 +4,7 @@ import java.time.Instant
 import java.util.Arrays
 
 import scala.collection.mutable
+import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -153,9 +154,14 @@ final case class DirectChange(
     keepKeys: DirectFile => Unit = _ => ()
 ) {
 
-  /** Takes the new files of the commit. If the table has partitions, the next lookup reads the keys from them. */
+  /**
+   * Takes the new files of the commit. If the table has partitions, the next lookup reads the keys from them. An error
+   * here must not look like one of the commit, which is made.
+   */
   def committed(files: Seq[DirectFile]): Unit =
-    if (files.lengthIs == 1 && files.head.rows == added.length) keepKeys(files.head)
+    if (files.lengthIs == 1 && files.head.rows == added.length)
+      try keepKeys(files.head)
+      catch { case NonFatal(_) => () }
 }
 
 /** The table cannot be written directly. Nothing was written, and a MERGE can write the same. */
@@ -167,7 +173,7 @@ final class NotDirect(val reason: String) extends RuntimeException(reason)
  *
  * Files are in levels by the number of their rows, and each level has eight times the rows of the level
  * below. If a level has eight files, they become one file of the next level, so each row is rewritten once
- * for each level. A file of which more than a fifth is deleted is rewritten, too: with them, or alone.
+ * for each level. A file of which more than a fifth is deleted is rewritten with them, or alone.
  */
 object Compaction {
   final private val BitsOfLevel = 3

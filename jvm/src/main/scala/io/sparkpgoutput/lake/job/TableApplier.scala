@@ -412,10 +412,11 @@ final private[job] class TableMaintenance(
       }
   }
 
-  /** Rewrites files until nothing is due. The other tables wait for a long series of rewrites only with `once`. */
+  /** Rewrites files until nothing is due. The other tables do not wait for a long series of rewrites. */
   private def rewrite(table: String): Unit = part(table, "keeps its small files") {
-    val end = System.nanoTime() + MostRewriting.toNanos
-    while (job.target.compact(table) && (job.options.once || System.nanoTime() < end)) ()
+    val most = if (job.options.once) MostRewritingOnce else MostRewriting
+    val end = System.nanoTime() + most.toNanos
+    while (job.target.compact(table) && System.nanoTime() < end) ()
   }
 
   /** Does work whose turn has come, and rests, so that all such work takes only its share of the time of a core. */
@@ -460,8 +461,9 @@ final private[job] class TableMaintenance(
 private object TableMaintenance {
   private val OrphansEvery = Duration.ofDays(1)
 
-  /** After this time, a table gets no further rewrite in its turn. */
+  /** After this time, a table gets no further rewrite in its turn. With `once`, its last turn comes before the end. */
   private val MostRewriting = Duration.ofSeconds(1)
+  private val MostRewritingOnce = Duration.ofMinutes(1)
 
   /** A table that is behind is maintained after so many commits. */
   final private val MostBehind = 16

@@ -393,7 +393,8 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
   final protected def afterQuery(giveUp: => Unit)(commit: => Boolean): Boolean = synchronized {
     val end = System.nanoTime() + MostWaiting.toNanos
     def left = (end - System.nanoTime()) / 1000000
-    while (queried && left > 0) wait(left)
+    try while (queried && left > 0) wait(left)
+    catch { case ended: InterruptedException => giveUp; throw ended }
     if (queried) giveUp
     !queried && commit
   }
