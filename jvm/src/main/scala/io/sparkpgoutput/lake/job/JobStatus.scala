@@ -19,7 +19,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
-import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Failed, Live}
+import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.lake.core.{JobState, Shown, TableFailure, TableState}
 import io.sparkpgoutput.lake.direct.TableFiles
 import io.sparkpgoutput.lake.folder.JobFolder
@@ -321,8 +321,7 @@ final class JobLog extends Logging {
     val lag = Duration.between(microsToInstant(lastCommit), Instant.now).toMillis / 1e3
     val seconds = (System.nanoTime() - started) / 1e9
     problems.remove(table)
-    val what = if (changes == 1) "change" else "changes"
-    tell(f"$table: $changes%,d $what in $seconds%.1f s, lag $lag%.1f s.")
+    tell(f"$table: ${JobLog.counted(changes, "change")} in $seconds%.1f s, lag $lag%.1f s.")
   }
 
   /** Reports a copy. */
@@ -379,6 +378,18 @@ final class JobLog extends Logging {
   def take(): Seq[String] = Iterator.continually(lines.poll()).takeWhile(_ != null).toSeq
 }
 
-private object JobLog {
-  private val MostLines = 1000
+object JobLog {
+  final private val MostLines = 1000
+
+  /** What users read of the tables that a job does not follow any more, by the oids of the tables. */
+  private[job] def left(state: JobState): Map[Long, String] = state.tables.collect {
+    case (oid, table) if table.status == Dropped =>
+      oid -> s"The table ${table.name} is not published any more. Its rows in the target stay as they are."
+    case (oid, table) if table.status == Excluded =>
+      oid -> s"The option excludeTables names the table ${table.name}. Its rows in the target stay as they are."
+  }
+
+  /** Returns a number of things, such as `1 row` or `1,000 rows`. */
+  private[job] def counted(number: Long, thing: String): String =
+    f"$number%,d $thing${if (number == 1) "" else "s"}"
 }

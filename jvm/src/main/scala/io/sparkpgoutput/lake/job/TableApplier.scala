@@ -155,7 +155,8 @@ final private[job] class TableApplier(job: JobParts) {
     queue.remove(cut)
     if (result.repaired > 0)
       job.log.warn(
-        s"The table ${table.target} differed in ${result.repaired} rows, which are repaired."
+        s"The table ${table.target} of the target differed in " +
+          s"${JobLog.counted(result.repaired, "row")}, and the job has repaired it."
       )
     result.byMerge.filterNot(Option(merged.get(table.oid)).contains).foreach { reason =>
       merged.put(table.oid, reason)
@@ -210,7 +211,9 @@ final private[job] class TableApplier(job: JobParts) {
         throw changed(table, reason)
       for ((name, columns) <- changes) {
         if (columns.nonEmpty)
-          job.log.tell(s"The columns of $name change: ${columns.mkString(", ")}.")
+          job.log.tell(
+            s"The table $name of the target changes: ${columns.map(_.text).mkString(", ")}."
+          )
         target.alter(name, columns)
       }
       val mode = next.table.mode

@@ -207,7 +207,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
         job.log.copied(
           table.name,
-          f"Copied ${table.name}: ${read.rows}%,d rows, ${read.bytes / 1e6}%,.1f MB in $seconds s, " +
+          f"Copied ${table.name}: ${JobLog.counted(read.rows, "row")}, ${read.bytes / 1e6}%,.1f MB in $seconds s, " +
             s"as of ${Lsn.format(lsn)}."
         )
       }

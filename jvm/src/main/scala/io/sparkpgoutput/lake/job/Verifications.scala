@@ -142,7 +142,9 @@ final private[job] class Verifications(
         isPinning = true
         val pinned = pinAll(asked, oids, snapshot.lsn)
         isPinning = false
-        log.tell(s"Verifying ${names.length} tables as of ${Lsn.format(snapshot.lsn)}.")
+        log.tell(
+          s"Verifying ${JobLog.counted(pinned.count(_.isRight).toLong, "table")} as of ${Lsn.format(snapshot.lsn)}."
+        )
         pinned.map(_.fold(identity, compare(_, snapshot)))
       }
     finally {
@@ -266,7 +268,9 @@ final private[job] class Verifications(
       val difference = pinned.compare(job.session, options.source, target, snapshot)
       val state = pinned.state
       val table = VerifiedTable(state.name.toString, state.target, snapshot.lsn, Right(difference))
-      log.tell(f"The table ${state.name} is ${table.result}: ${difference.serverRows}%,d rows.")
+      log.tell(
+        s"The table ${state.name} is ${table.result}: ${JobLog.counted(difference.serverRows, "row")}."
+      )
       state.name -> table
     } catch {
       case NonFatal(problem) if !job.isEnding =>

@@ -258,12 +258,22 @@ object TargetWrite {
 }
 
 /** A change of a table's columns that loses nothing. */
-sealed trait ColumnChange
+sealed trait ColumnChange {
+
+  /** What users read. */
+  def text: String
+}
 
 object ColumnChange {
-  final case class Add(name: String, dataType: DataType) extends ColumnChange
-  final case class Rename(from: String, to: String) extends ColumnChange
-  final case class Widen(name: String, dataType: DataType) extends ColumnChange
+  final case class Add(name: String, dataType: DataType) extends ColumnChange {
+    override def text: String = s"the column '$name' of the type ${dataType.sql} is new"
+  }
+  final case class Rename(from: String, to: String) extends ColumnChange {
+    override def text: String = s"the column '$from' has the name '$to' now"
+  }
+  final case class Widen(name: String, dataType: DataType) extends ColumnChange {
+    override def text: String = s"the column '$name' has the type ${dataType.sql} now"
+  }
 }
 
 /** The errors of tables in Delta and Iceberg that are made in several places. */

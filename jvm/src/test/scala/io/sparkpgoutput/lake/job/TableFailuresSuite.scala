@@ -232,6 +232,10 @@ class TableFailuresSuite extends AnyFunSuite {
     assert(lines == 1)
   }
 
+  test("one thing is not several things") {
+    assert(Seq(0L, 1L, 2L).map(JobLog.counted(_, "row")) == Seq("0 rows", "1 row", "2 rows"))
+  }
+
   test(
     "an error that ends the job is no line of its own, and has a stack only if it is not known"
   ) {

@@ -89,6 +89,13 @@ class TableEvolutionSuite extends AnyFunSuite {
         ColumnChange.Add("added", DateType)
       )
     )
+    assert(
+      TableEvolution.columns(state.table, next.table).map(_.text) == Seq(
+        "the column 'price' has the name 'cost' now",
+        "the column 'id' has the type BIGINT now",
+        "the column 'added' of the type DATE is new"
+      )
+    )
   }
 
   test("a history keeps the values of columns whose type changes, under another name") {
