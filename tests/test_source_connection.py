@@ -218,7 +218,7 @@ def test_error_of_a_refused_connection_says_why(client: Client, server: Server) 
     base = server.jdbc_url
     marked = f"{base}?sslpassword={SECRET}"
     cases = [
-        ((marked, "lake", f"not {SECRET}"), "28P01", "the options user and password"),
+        ((marked, "lake", f"not {SECRET}"), "28P01", "Check the user and the password."),
         ((marked, "elsewhere"), "28000", "pg_hba.conf rejects connection"),
         ((f"{base}1?sslpassword={SECRET}",), "3D000", "the name of the database in the URL"),
         ((f"jdbc:postgresql://127.0.0.1:{free_port()}/postgres",), "08001", "refused"),
@@ -233,6 +233,9 @@ def test_error_of_a_refused_connection_says_why(client: Client, server: Server) 
             assert (error.getCondition(), error.getSqlState()) == ("PGOUTPUT_CONNECTION", state)
             assert f"The connection to {arguments[0].split('?')[0]} failed. " in str(error)
             assert text in str(error)
+    error = client.fail(client.address(marked, "lake", None))
+    assert (error.getCondition(), error.getSqlState()) == ("PGOUTPUT_CONNECTION", "08004")
+    assert "no password was provided. Give the password in the option" in str(error)
     # The limit of a role counts only ordinary connections.
     error = client.fail(client.address(marked, "full"))
     assert (error.getCondition(), error.getSqlState()) == ("PGOUTPUT_CONNECTION", "53300")

@@ -414,7 +414,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   /** @param before the same wait, if it has begun already */
   private def waits(what: String, error: Throwable, before: Option[Wait]): Option[Wait] = {
     val text = s"$what: ${TableFailures.text(error)}"
-    if (!before.exists(_.text == text)) log.warn(s"$text The job tries again.")
+    if (!before.exists(_.text == text))
+      log.warn(s"$what, and the job tries again: ${TableFailures.text(error)}")
     Some(Wait(text, before.fold(Instant.now)(_.since)))
   }
 

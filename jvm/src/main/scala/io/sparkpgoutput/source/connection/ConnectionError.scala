@@ -109,7 +109,7 @@ private[sparkpgoutput] object ConnectionError {
         (if (isOfStatement(state)) "A statement of this source at" else "The connection to"),
       "server" -> address.shown,
       "said" -> said,
-      "advice" -> advice(state)
+      "advice" -> (if (said.contains(NoPassword)) GivePassword else advice(state))
     )
   )
 
@@ -117,18 +117,25 @@ private[sparkpgoutput] object ConnectionError {
   private def isOfStatement(state: String) =
     Set("0A", "42", "54", "55", "58", "XX").exists(state.startsWith)
 
+  /** What the driver says if the server asks for a password, and nothing gives it one. */
+  final private val NoPassword = "no password was provided"
+  final private val GivePassword =
+    "Give the password in the option password or in the file ~/.pgpass. A job and its commands also take the " +
+      "variable PGPASSWORD."
+
   private def advice(state: String): String = state match {
-    case InvalidPassword      => "Check the options user and password."
+    case InvalidPassword      => "Check the user and the password."
     case InvalidAuthorization => "Check the role, and the lines of pg_hba.conf for it."
     case InvalidCatalogName   => "Check the name of the database in the URL."
     case TooManyConnections =>
       "A query needs two connections for replication and two others. Check max_connections, " +
         "max_wal_senders and the role's connection limit."
     case InvalidParameterValue => "Correct the parameter in the URL."
-    case CannotConnectNow      => "Start the query again when the server accepts connections."
+    case CannotConnectNow =>
+      "If the query or the job has ended, start it again when the server accepts connections."
     case statement if isOfStatement(statement) =>
       "Correct what the server names, and start again."
-    case _ => "No change is lost. Start the query or the job again."
+    case _ => "No change is lost. If the query or the job has ended, start it again."
   }
 
   private def sentences(answer: ServerErrorMessage): String =
