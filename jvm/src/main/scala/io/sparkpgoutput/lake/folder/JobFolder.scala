@@ -108,7 +108,7 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
    *   state again
    */
   def takeAfter(kept: Option[(Long, JobState)], state: JobState): Boolean =
-    isNewest(kept) && take(kept.fold(0L)(_._1) + 1, state)
+    isNewest(kept) && writing(take(kept.fold(0L)(_._1) + 1, state))
 
   /** Returns whether nobody has written a state since [[read]] has returned one, or none. */
   def isNewest(kept: Option[(Long, JobState)]): Boolean = read() == kept
@@ -216,6 +216,24 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
     if (newestEpoch().isEmpty && files.list("").exists(file => StreamingName.matches(file.name)))
       throw new LakeException("PGOUTPUT_CHECKPOINT_VERSION.STREAMING_CHECKPOINT", "folder" -> path)
 
+  /** Shows that the folder can be written, before something depends on it, such as a slot. */
+  def tryWrite(): Unit = writing {
+    files.create(Attempt, Array.emptyByteArray, makesFolder = true): Unit
+    files.delete(Attempt)
+  }
+
+  /** Says which folder cannot be written. */
+  private def writing[A](body: => A): A =
+    try body
+    catch {
+      case problem: IOException =>
+        throw new LakeException(
+          "PGOUTPUT_CHECKPOINT_NOT_WRITABLE",
+          "folder" -> path,
+          "reason" -> s"${problem.getClass.getSimpleName}: ${problem.getMessage}"
+        ).initCause(problem)
+    }
+
   private def epochs(): Seq[Long] = files.list(States).map(_.name)
     .collect { case StateName(epoch) => epoch }.flatMap(_.toLongOption)
 
@@ -234,6 +252,7 @@ private object JobFolder {
   private val Requests = "requests"
   private val Answers = "answers"
   private val Status = "status.json"
+  private val Attempt = "attempt"
 
   private val StateName = """(\d{20})\.json""".r
   private val RequestName = """([0-9A-Za-z-]{1,64})\.json""".r

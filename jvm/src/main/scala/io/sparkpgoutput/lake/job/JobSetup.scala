@@ -164,6 +164,8 @@ final private[job] class ReadyJob(
   catalog.checkJob(catalog.all(start.state), isFirst = kept.isEmpty, log)
   checkModes()
   client.query(SlotChecks.publications(_, options.publications)): Unit
+  // A slot that is left without a job holds back WAL of the server.
+  if (start.needsSlot) folder.tryWrite()
 
   /** The tables of the job. A table that was left out when the job started over names the earlier slot. */
   private def tables() =

@@ -16,6 +16,7 @@ import io.sparkpgoutput.InLocale
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.JobState
+import io.sparkpgoutput.lake.job.TableFailures
 
 class JobFolderSuite extends AnyFunSuite {
   private val first =
@@ -66,6 +67,32 @@ class JobFolderSuite extends AnyFunSuite {
     folder.clean(7)
     folder.handled("1")
     assert(!Files.exists(path))
+  }
+
+  onEach("to try whether a folder can be written leaves no file") { (path, open) =>
+    open().tryWrite()
+    assert(Files.exists(path) && names(path).isEmpty)
+  }
+
+  onInterrupted("a folder that cannot be written is named in the error, which can pass") {
+    (path, open) =>
+      TestFileSystems.failsAt = 0
+      val errors = Seq(
+        intercept[LakeException](open().tryWrite()),
+        intercept[LakeException](open().takeAfter(None, first))
+      )
+      for (error <- errors) {
+        assert(error.getCondition == "PGOUTPUT_CHECKPOINT_NOT_WRITABLE")
+        assert(error.getMessage.contains(s"$path."), error.getMessage)
+        assert(TableFailures.isPassing(error))
+      }
+  }
+
+  test("a folder that cannot be made is named in the error") {
+    val file = Files.createTempFile("folder", null)
+    val folder = new JobFolder(s"$file/job", TestFileSystems.configuration)
+    val error = intercept[LakeException](folder.tryWrite())
+    assert(error.getMessage.contains(s"the checkpoint folder $file/job."), error.getMessage)
   }
 
   onEach("the state of the epoch with the greatest number is read") { (path, open) =>
