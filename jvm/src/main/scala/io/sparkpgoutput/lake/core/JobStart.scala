@@ -103,7 +103,7 @@ object JobStart {
       checkSlot(found, kept)
       checkTarget(fresh, found, kept)
       val tables = kept.tables.filterNot { case (_, table) => isForgotten(found, table) }.map {
-        case (oid, table) => oid -> withMark(found, table, fresh.timeline == kept.timeline)
+        case (oid, table) => oid -> withMark(fresh, found, kept, table)
       }
       checkServer(found, kept, tables.values)
       val current = tables.map { case (oid, table) =>
@@ -146,7 +146,7 @@ object JobStart {
   private def check(fresh: JobState, found: FoundJob, kept: JobState): Unit = {
     if (fresh.source != kept.source)
       throw new LakeException(
-        "PGOUTPUT_OTHER_JOB.OTHER_SOURCE",
+        "PGOUTPUT_OTHER_JOB.OTHER_CHECKPOINT",
         "kept" -> kept.source,
         "found" -> fresh.source
       )
@@ -175,7 +175,14 @@ object JobStart {
     val written = kept.written
     val isGone = found.marks.isEmpty && !kept.tables.values.exists(isUnread(found, _))
     if (isGone && written.length > 1 && fresh.target == kept.target)
-      throw new LakeException(
+      throw if (fresh.format != kept.format) new LakeException(
+        "PGOUTPUT_MARK_LOST.OTHER_FORMAT",
+        "target" -> kept.target,
+        "tables" -> written.length,
+        "kept" -> kept.format,
+        "found" -> fresh.format
+      )
+      else new LakeException(
         "PGOUTPUT_MARK_LOST.NO_TABLE",
         "target" -> kept.target,
         "tables" -> written.length
@@ -213,7 +220,12 @@ object JobStart {
    * work on this table meets its error. On another timeline, an older process could still commit what the server has
    * lost: the generation of this table is not closed.
    */
-  private def withMark(found: FoundJob, kept: TableState, isSameTimeline: Boolean): TableState = {
+  private def withMark(
+      fresh: JobState,
+      found: FoundJob,
+      job: JobState,
+      kept: TableState
+  ): TableState = {
     val parts = kept.table.targets.map { target =>
       target -> found.marks.find(mark =>
         mark.target.equalsIgnoreCase(target) && mark.oid == kept.oid &&
@@ -238,15 +250,18 @@ object JobStart {
       case Copying(reason, _)                         => table.copy(status = Copying(reason))
       case Dropped | Excluded | Failed(_, _, true, _) => table
       case _ if isUnread(found, kept) =>
-        if (isSameTimeline) table
+        if (fresh.timeline == job.timeline) table
         else table.copying("The timeline of the server has changed, and the table cannot be read.")
       case status if has(kept.mark.getOrElse(0L)) => withMarks(status)
       case _ =>
         val (target, part) = lacks(kept.mark.getOrElse(0L)).getOrElse(kept.target -> None)
         table.copying(
           lsn(part).fold(
-            s"The table $target of the target has no mark: it was removed or replaced, or an " +
-              "older state of it was restored."
+            if (fresh.target != job.target)
+              s"The target was ${job.target} before, and ${fresh.target} does not have the table $target of the job."
+            else
+              s"The table $target of the target has no mark: it was removed or replaced, or an " +
+                "older state of it was restored."
           )(lsn =>
             s"The table $target of the target has the mark ${Lsn.format(lsn)} and had " +
               s"${Lsn.format(kept.mark.getOrElse(0L))} before. An older state of it was restored."

@@ -87,6 +87,10 @@ class JobStartSuite extends AnyFunSuite {
     assert(error.getCondition == "PGOUTPUT_MARK_LOST")
     assert(error.getMessage.contains("none of the 2 tables"), error.getMessage)
     assert(error.getMessage.contains("spark-pgoutput resync --all"))
+    val inIceberg = found(Some(both.copy(format = "iceberg")), marks = Nil)
+    val format = intercept[PgOutputException](start(inIceberg))
+    assert(format.getCondition == "PGOUTPUT_MARK_LOST", format)
+    assert(format.getMessage.contains("Set the option format to iceberg."), format.getMessage)
     // The server says first what is wrong with the slot.
     assert(outcome(found(Some(both), confirmed = None, marks = Nil)) == "PGOUTPUT_SLOT_NOT_FOUND")
     val copying = both.put(other.copying("why")).put(table(Copying("why")))
@@ -111,6 +115,7 @@ class JobStartSuite extends AnyFunSuite {
       val both = keeps(table(Live)).put(second)
       val first = JobStart.of(elsewhere, found(Some(both), marks = Nil)).state
       assert(first.written.isEmpty)
+      assert(first.tables(16400).status.why.get.startsWith("The target was lake before, "))
       val again = JobStart.of(elsewhere, found(Some(first), marks = Nil)).state
       assert(again.tables.values.forall(_.status.isInstanceOf[Copying]))
       // A user can have moved the tables.
@@ -252,6 +257,10 @@ class JobStartSuite extends AnyFunSuite {
   test("the tables of another slot, or of two jobs, are refused") {
     val other = keeps(table(Live)).copy(slot = "other")
     assert(outcome(found(Some(other))) == "PGOUTPUT_OTHER_JOB")
+    val error = intercept[PgOutputException](start(found(Some(other))))
+    assert(error.getMessage.contains(
+      "The checkpoint folder belongs to a job that reads the slot 'other'"
+    ))
     val two = Seq(mark(450), mark(450, target = "b").copy(job = "another"))
     assert(outcome(found(marks = two)) == "PGOUTPUT_OTHER_JOB")
   }
