@@ -157,7 +157,7 @@ final private[job] class ReadyJob(
   )
 
   /** Whether a user has asked to start over with a new slot and copies of all tables. */
-  private val startsOver = isMarked || requests.exists(_.isInstanceOf[ResyncAllRequest])
+  val startsOver: Boolean = isMarked || requests.exists(_.isInstanceOf[ResyncAllRequest])
 
   private val start = if (startsOver) startOver() else goOn()
 

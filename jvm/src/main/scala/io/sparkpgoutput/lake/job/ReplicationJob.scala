@@ -69,6 +69,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   @volatile private var isReaderDone = false
   private var nextRequests, nextStatus = 0L
 
+  /** What users have read of the tables that the job does not follow. */
+  private var left = Map.empty[Long, String]
+
   private val statusFile = options.statusFile.map(new StatusFile(_))
   private var source: JobSource = _
   @volatile private var slotNow = Option.empty[SlotState]
@@ -97,6 +100,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       verifications = new Verifications(parts, threads, () => look(isForced = true))
       requests = new Requests(parts, verifications, () => look(isForced = true))
       source = new JobSource(options.slot, () => statusNow)
+      left = JobLog.left(start)
       core(_.queuesAtStart).foreach { table =>
         val queue = new TableQueue(table.oid, table.mark.getOrElse(0L), space)
         queues.put(table.oid, queue)
@@ -285,6 +289,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       parts.checkEpoch()
       ready.folder.write(parts.epoch, state)
       stateWaits = None
+      tellLeft(state)
       parts.core(_.stateWritten(state, revision, now))
     } catch {
       case error: Throwable =>
@@ -293,6 +298,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
           parts.core(_.stateFailed(now))
         } else if (!isStopping) parts.end(error)
     }
+
+  /** Tells the user which tables the job does not follow any more. */
+  private def tellLeft(state: JobState): Unit = {
+    val found = JobLog.left(state)
+    found.removedAll(left.keys).values.toSeq.sorted.foreach(log.tell)
+    left = found
+  }
 
   // The catalog.
 
@@ -517,6 +529,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         if (!ready.take(start)) throw new StartAgain
         ready.taken()
         parts.epoch = ready.epoch + 1
+        if (ready.epoch > 0 && !ready.startsOver) {
+          val tables = JobLog.counted(parts.state.tables.values.count(!_.isLeft).toLong, "table")
+          log.tell(s"The job goes on with $tables, from ${Lsn.format(start.confirmed)} on.")
+        }
       }
 
     override def continues(timeline: Int): Unit = parts.core(_.timeline(timeline))

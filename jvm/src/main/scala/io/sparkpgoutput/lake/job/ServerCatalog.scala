@@ -195,11 +195,14 @@ final class ServerCatalog(
     val missing = client.query(ServerReadiness.of(_, followed, options.publications)).job
     if (missing.nonEmpty) throw TableError.notReady(missing)
     def isUnused(name: String) = !sources.exists(source => TargetNames.isOf(name, source.name))
-    val named =
-      options.ofTables.collect { case (option, name) if isUnused(name) => s"$option.$name" }
-    val unused = named.map(option =>
+    def noTable(option: String) =
       new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLE", "option" -> option)
-    ) ++
+    // A table that gets its name later can be published later, too.
+    for (name <- options.names.keys.toSeq.sorted if isUnused(name))
+      log.warn(noTable(s"names.$name").sentences)
+    val unused = options.ofTables.collect {
+      case (option, name) if isUnused(name) => noTable(s"$option.$name")
+    } ++
       MirroredTables.unusedTypes(sources, options.types) ++
       client.query(MirroredTables.unknownPgTypes(_, options.pgTypes))
     if (isFirst) unused.headOption.foreach(error => throw error)
