@@ -87,13 +87,16 @@ SLOT = {
 
 
 def test_status_fits_into_80_columns() -> None:
+    without_time = {name: value for name, value in SLOT.items() if name != "secondsBehindLatest"}
+    text = reports.status_text(TABLES, {**without_time, "lsn": "FFFF/FFFFFFFF"})
+    assert max(map(len, text.splitlines())) <= 80, text
     text = reports.status_text(TABLES, SLOT)
     assert max(map(len, text.splitlines())) <= 80, text
     for part in (
         "public.orders",
         LONG,
         "1234567890",
-        "1,048,576 bytes and 83 s",
+        "The job has read everything below 0/1A2B3C4, 1,048,576 bytes and 83 s behind.",
         "16,777,216",
         "danger",
     ):
@@ -120,6 +123,23 @@ def test_status_says_what_the_job_waits_for() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert json.loads(reports.status_json(TABLES, None, waits))["waits"] == waits
     assert "waits" not in reports.status_text(TABLES, None)
+
+
+def test_status_says_that_the_job_does_not_run() -> None:
+    ended = "The job has failed. The slot 'lake' is in use by the process 4711 of the server."
+    now = datetime.now(timezone.utc)
+    for written, problem, says in (
+        (now, None, ""),
+        (now - timedelta(minutes=2), None, " The job does not run, or it hangs."),
+        (now, "The job has ended.", " The job has ended."),
+        (now - timedelta(minutes=2), ended, f" {ended}"),
+    ):
+        lines = reports.status_text([table("t", written=written)], None, (), problem).splitlines()
+        assert max(map(len, lines)) <= 80
+        text = " ".join(lines)
+        clock = written.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+        assert text.endswith(f" The job wrote this at {clock}.{says}")
+        assert json.loads(reports.status_json(TABLES, None, (), problem))["problem"] == problem
 
 
 def test_status_shows_the_files_of_each_table_if_asked() -> None:

@@ -180,6 +180,13 @@ def waits(spark: SparkSession, checkpoint: str | os.PathLike[str]) -> list[str]:
     return list(status.waits(spark._jsparkSession, path_text(checkpoint)))
 
 
+def last_problem(spark: SparkSession, checkpoint: str | os.PathLike[str]) -> str | None:
+    """Return why a job does not read its slot, by what it wrote last; None if it does."""
+    status = jobs_of(spark, "last_problem", "status").JobStatus
+    problem: str | None = status.problem(spark._jsparkSession, path_text(checkpoint))
+    return problem
+
+
 def slot_status(
     spark: SparkSession,
     checkpoint: str | os.PathLike[str],

@@ -10,7 +10,14 @@ import threading
 from pyspark.sql import SparkSession
 
 from spark_pgoutput import reports
-from spark_pgoutput.checkpoint import adopt, applied, resync, slot_status, waits
+from spark_pgoutput.checkpoint import (
+    adopt,
+    applied,
+    last_problem,
+    resync,
+    slot_status,
+    waits,
+)
 from spark_pgoutput.cli import parse
 from spark_pgoutput.copy_display import display
 from spark_pgoutput.printable import printable
@@ -119,10 +126,11 @@ def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
             )
     finally:  # If the server does not answer, the command still prints the tables.
         waiting = waits(spark, arguments.checkpoint)
+        problem = last_problem(spark, arguments.checkpoint)
         if arguments.json:
-            print(reports.status_json(tables, slot, waiting))
+            print(reports.status_json(tables, slot, waiting, problem))
         else:
-            print(reports.status_text(tables, slot, waiting, files=arguments.files))
+            print(reports.status_text(tables, slot, waiting, problem, files=arguments.files))
 
 
 if __name__ == "__main__":

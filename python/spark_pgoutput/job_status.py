@@ -24,8 +24,8 @@ NOT_READING = 5
 #: The exit status if a table has failed, or is behind.
 BEHIND = 6
 
-# A job that has written nothing for so long has missed several writes.
-_MOST_AGE = 60.0
+#: A job that has written nothing for so many seconds has missed several writes.
+MOST_AGE = 60.0
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _OF_FILE = re.compile(r"file:(//)?(?=/)")
@@ -81,7 +81,7 @@ def read(file: Path) -> dict[str, Any]:
 def problem(status: Mapping[str, Any], now: datetime) -> str | None:
     """Return why the job does not run, or does not read the slot; None if it does both."""
     written = _time(status["written"])
-    if abs((now - written).total_seconds()) > _MOST_AGE:
+    if abs((now - written).total_seconds()) > MOST_AGE:
         return (
             f"The job does not run, or it hangs: it wrote its status last at {status['written']}, "
             f"and now it is {now.isoformat(timespec='seconds')}."
@@ -164,9 +164,12 @@ def _show(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
         values |= {name: _time(table[name]) for name in times if table.get(name) is not None}
         rows.append(Row(**values, written=_time(status["written"])))
     if arguments.json:
-        print(reports.status_json(rows, None, status["waits"]))
+        print(reports.status_json(rows, None, status["waits"], status["problem"]))
     else:
-        print(reports.status_text(rows, None, status["waits"], files=arguments.files))
+        shown = reports.status_text(
+            rows, None, status["waits"], status["problem"], files=arguments.files
+        )
+        print(shown)
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from pyspark.sql import Row
 
+from spark_pgoutput.job_status import MOST_AGE
 from spark_pgoutput.printable import printable
 
 #: The fields of each table in the status of a job, without the time at which it was written.
@@ -37,10 +38,17 @@ _COUNTS = {
 
 
 def status_json(
-    tables: Sequence[Row], slot: Mapping[str, str] | None, waits: Sequence[str] = ()
+    tables: Sequence[Row],
+    slot: Mapping[str, str] | None,
+    waits: Sequence[str] = (),
+    problem: str | None = None,
 ) -> str:
     """Write everything as one JSON object."""
-    found: dict[str, object] = {"tables": [_plain(row) for row in tables], "waits": list(waits)}
+    found: dict[str, object] = {
+        "tables": [_plain(row) for row in tables],
+        "waits": list(waits),
+        "problem": problem,
+    }
     if slot is not None:
         numbers = ("bytesBehindLatest", "retainedWalBytes", "safeWalSize")
         values: dict[str, object] = {name: int(slot[name]) for name in numbers if name in slot}
@@ -56,12 +64,24 @@ def status_text(
     tables: Sequence[Row],
     slot: Mapping[str, str] | None,
     waits: Sequence[str] = (),
+    problem: str | None = None,
     *,
     files: bool = False,
 ) -> str:
     """Write everything in lines of at most 80 columns, if the names are not longer.
 
-    With ``files``, a line says what the files of each table are.
+    Parameters
+    ----------
+    tables : sequence of Row
+        The tables.
+    slot : mapping of str to str, optional
+        What the server says of the slot.
+    waits : sequence of str, optional
+        What the job waits for.
+    problem : str, optional
+        Why the job did not read the slot when it wrote its status.
+    files : bool, optional
+        Whether a line says what the files of each table are.
     """
     lines = [] if slot is None else _slot_lines(slot)
     if waits:
@@ -81,7 +101,7 @@ def status_text(
         if files:
             lines += _wrapped(_files(row))
     if tables and tables[0].written:
-        lines.append(f"The job wrote this at {_clock(tables[0].written)}.")
+        lines += _written(tables[0].written, problem)
     return "\n".join(map(printable, lines))
 
 
@@ -110,6 +130,15 @@ def verification_text(tables: Sequence[Row]) -> str:
     lsns = sorted({row.lsn for row in tables})
     lines += [f"Both sides have the transactions below {lsn}." for lsn in lsns]
     return "\n".join(map(printable, lines))
+
+
+def _written(time: datetime, problem: str | None) -> list[str]:
+    """Say when a job wrote its status, and whether it runs."""
+    line = f"The job wrote this at {_clock(time)}."
+    if problem is None:
+        age = datetime.now(timezone.utc) - time.astimezone(timezone.utc)
+        problem = "The job does not run, or it hangs." if age.total_seconds() > MOST_AGE else ""
+    return textwrap.wrap(f"{line} {problem}", _WIDTH)
 
 
 def _tries(row: Row) -> str:
@@ -162,9 +191,10 @@ def _slot_lines(slot: Mapping[str, str]) -> list[str]:
     lines = [
         f"The slot is {slot.get('walStatus', 'lost')} and {used}. It holds back "
         f"{int(slot.get('retainedWalBytes', 0)):,} bytes of WAL.",
-        f"Everything below {slot['lsn']} is applied, "
+        f"The job has read everything below {slot['lsn']}, "
         f"{int(slot['bytesBehindLatest']):,} bytes and {age} behind.",
     ]
+    lines = [part for line in lines for part in textwrap.wrap(line, _WIDTH)]
     return [*lines, *_wrapped(slot["warnings"]), ""]
 
 

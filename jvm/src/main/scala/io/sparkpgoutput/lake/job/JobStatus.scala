@@ -263,6 +263,11 @@ object JobStatus {
       .map(table => table.oid -> target.read(session, table.target).count()).toMap
   }
 
+  /** Why a job does not read its slot, by what it wrote last; null if it does. */
+  def problem(session: SparkSession, checkpoint: String): String =
+    new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration).readStatus()
+      .flatMap(status => text(mapper.readTree(status.json), "problem")).orNull
+
   /** What a job waits for now. */
   def waits(session: SparkSession, checkpoint: String): java.util.List[String] =
     read(session, checkpoint)._1.waits.asJava
