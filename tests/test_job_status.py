@@ -195,6 +195,8 @@ def test_another_folder_needs_a_status_file(
         ("--status-file s --checkpoint c", "not allowed with"),
         ("--check", "one of the arguments --checkpoint --status-file is required"),
         ("--status-file s --check --max-lag -1", "no number of seconds"),
+        ("--status-file s --check --max-lag soon", "'soon' is no number of seconds"),
+        ("--status-file s --chek", "unrecognized arguments: --chek"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_errors(
@@ -203,7 +205,9 @@ def test_arguments_that_do_not_go_together_are_errors(
     with pytest.raises(SystemExit) as ended:
         cli.parse(["status", *arguments.split()])
     assert ended.value.code == 2
-    assert problem in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert printed.startswith("usage: spark-pgoutput status ")
+    assert problem in printed.splitlines()[-1]
 
 
 def test_prometheus_reads_the_names_of_tables_as_they_are(status: Command) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 
 from spark_pgoutput import job_status, password, replicate_command, spark_submit
@@ -210,7 +211,10 @@ def _lsn(text: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not seconds >= 0:
         raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds")
     return seconds

@@ -57,12 +57,15 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     parser, commands = _parser()
     if given and given[0] in config_arguments.COMMANDS:
         config_arguments.take_file(commands[given[0]], given[0], given[1:])
-    options = parser.parse_args(given)
-    checkpoint_commands.check(parser, options)
+    options, unknown = parser.parse_known_args(given)
+    command = commands[options.command]  # whose errors begin with its own usage
+    if unknown:
+        command.error(f"unrecognized arguments: {' '.join(unknown)}")
+    checkpoint_commands.check(command, options)
     if options.command == "demo" and options.url is None:
         for name in ("user", "slot", "publication"):
             if getattr(options, name):
-                parser.error(f"--{name} goes with --url")
+                command.error(f"--{name} goes with --url")
     return options
 
 
