@@ -114,12 +114,13 @@ final class SlotReader(
       made: TableQueue => Unit
   ): Unit = {
     def begin(): Unit = {
+      // The options hide columns of the table as it is now, and not as it was before. The server is asked, which can
+      // fail, so this comes first.
+      relations.get(oid).foreach(sent => relation(sent.message))
       // A queue begins with a whole transaction. One that is sent again is below the read LSN, and is left out.
       val from = if (isOpen) Lsn.max(lsn + 1, readLsn) else readLsn
       val queue = makeQueue(from)
       queues.put(oid, queue).foreach(_.drop())
-      // The options hide columns of the table as it is now, and not as it was before.
-      relations.get(oid).foreach(sent => relation(sent.message))
       openQueues -= oid
       made(queue)
     }
@@ -233,10 +234,15 @@ final class SlotReader(
   private def runTasks(): Unit = {
     var task = tasks.poll()
     while (task != null) {
-      task()
+      run(task)
       task = tasks.poll()
     }
   }
+
+  /** Runs a task. If it fails, because the server cannot be asked, it runs again when the session has ended. */
+  private def run(task: () => Unit): Unit =
+    try task()
+    catch { case error: Throwable => tasks.add(task); throw error }
 
   // A session.
 
@@ -367,7 +373,7 @@ final class SlotReader(
       if (now - lastData < BusyInterval) BusyMillis
       else if (isAsking || now - lastData < QuietInterval) QuietMillis
       else SilentMillis
-    Option(tasks.poll(millis, TimeUnit.MILLISECONDS)).foreach(task => task())
+    Option(tasks.poll(millis, TimeUnit.MILLISECONDS)).foreach(run)
   }
 
   private def received(session: Session, message: Array[Byte]): Unit = message(0).toChar match {

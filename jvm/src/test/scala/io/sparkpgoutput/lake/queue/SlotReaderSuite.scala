@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.queue
 
+import java.io.IOException
 import java.nio.ByteBuffer
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
@@ -96,12 +97,21 @@ class SlotReaderSuite extends AnyFunSuite {
     override def read(end: Long, changed: Iterable[Long]): Unit = lsn = end
     @volatile var unknowns = 0
     override def unknown(oid: Long): Unit = unknowns += 1
+
+    /** The server cannot be asked once which columns are hidden. */
+    @volatile var lacksAnswer = false
     override def hidden(
         oid: Long,
         name: TableName,
         columns: Seq[String],
         xid: Option[Long]
-    ): Option[HiddenCells] = None
+    ): Option[HiddenCells] = {
+      if (lacksAnswer) {
+        lacksAnswer = false
+        throw new IOException("The connection was lost.")
+      }
+      None
+    }
     override def mayTryAgain(error: Throwable): Boolean = TableFailures.isPassing(error)
     override def waits(error: Throwable): Unit = problem = error
     override def pause(millis: Long): Unit = Thread.sleep(10)
@@ -177,8 +187,11 @@ class SlotReaderSuite extends AnyFunSuite {
     }
   }
 
-  private val begin200 = sent('B', 20)(_.putLong(200))
-  private val commit200 = sent('C', 25)(_.put(0.toByte).putLong(200).putLong(201))
+  private def begin(lsn: Long) = sent('B', 20)(_.putLong(lsn))
+  private def commit(lsn: Long) =
+    sent('C', 25)(_.put(0.toByte).putLong(lsn).putLong(lsn + 1))
+  private val begin200 = begin(200)
+  private val commit200 = commit(200)
   private def insert = sent('I', 8)(_.putInt(16400).put('N'.toByte).putShort(0))
 
   /** Asks for a queue, and returns it when it begins. */
@@ -231,6 +244,26 @@ class SlotReaderSuite extends AnyFunSuite {
       val queue = begunQueue(reader, isNewSession = false)
       eventually(waits)(assert(queue.get != null))
       assert(queue.get.from == 300)
+    }
+  }
+
+  test("a queue begins in the next session if the server cannot be asked what it hides") {
+    val relation = sent('R', 16)(_.putInt(16400).put("public\u0000t\u0000d\u0000\u0000".getBytes))
+    val goesOn = new CountDownLatch(1)
+    val messages = LazyList(begin200, relation, insert, commit200).lazyAppendedAll {
+      goesOn.await()
+      Seq(begin(300), insert, commit(300))
+    }
+    val (slot, job) = (new Slot(301, messages: _*), new Job)
+    reading(slot, job) { (reader, error) =>
+      eventually(waits)(assert(job.lsn == 201, s"${job.problem} ${error.get}"))
+      job.lacksAnswer = true
+      val queue = begunQueue(reader, isNewSession = false)
+      eventually(waits)(assert(slot.started.size == 2, s"${job.problem} ${error.get}"))
+      assert(job.problem.isInstanceOf[IOException])
+      goesOn.countDown()
+      eventually(waits)(assert(job.lsn == 301, s"${job.problem} ${error.get}"))
+      assert(queue.get != null && queue.get.from == 201 && queue.get.changes == 1)
     }
   }
 
