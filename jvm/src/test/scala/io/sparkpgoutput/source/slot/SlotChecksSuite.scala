@@ -55,6 +55,12 @@ class SlotChecksSuite extends AnyFunSuite {
     assert(check(copy).isEmpty)
   }
 
+  test("a standby that has started again may still replay what was read") {
+    val behind = Slots.slot.copy(flushLsn = Start - 1)
+    assert(check(Some(behind)).contains("PGOUTPUT_SERVER_BEHIND"))
+    assert(check(Some(behind), Slots.server.copy(inRecovery = true)).isEmpty)
+  }
+
   test("a query without a checkpoint needs a slot that exists and is not two-phase") {
     def readable(state: Option[SlotState]) =
       failure(SlotChecks.readable(state, Slots.server, "lake")).map(_._1)
