@@ -67,11 +67,22 @@ final class Cut private[queue] (
 
   /** The distinct xids of its transactions, in ascending order. The first call reads the whole cut. */
   lazy val xids: Array[Long] = {
-    val found = Array.newBuilder[Long]
+    // There can be millions, so none of them becomes an object.
+    val found = new mutable.ArrayBuilder.ofLong
     readEntries { entries =>
-      if (entries.tag == MessageType.Tag.Begin) found += BeginMessage.xid(entries.message())
+      if (entries.tag == MessageType.Tag.Begin)
+        found.addOne(BeginMessage.xid(entries.message())): Unit
     }
-    found.result().distinct.sorted
+    val sorted = found.result()
+    Arrays.sort(sorted)
+    var count = 0
+    sorted.foreach { xid =>
+      if (count == 0 || sorted(count - 1) != xid) {
+        sorted(count) = xid
+        count += 1
+      }
+    }
+    Arrays.copyOf(sorted, count)
   }
 
   /** The definitions of the changes. It reads the whole cut. */

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.queue
 
 import java.io.File
+import java.lang.management.ManagementFactory
 import java.nio.file.{Files, Path}
 import java.util.Arrays
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong}
@@ -151,6 +152,26 @@ class TableQueueSuite extends AnyFunSuite {
         assert(queue.position == Option.when(taken < count)((taken + 1) * 10))
       }
       assert(space.diskUsed == 0 && space.memoryUsed == 0)
+    }
+  }
+
+  test("the distinct transactions of a cut are found without an object for each") {
+    val threads =
+      ManagementFactory.getThreadMXBean.asInstanceOf[com.sun.management.ThreadMXBean]
+    withSpace(100000000) { (space, _) =>
+      val queue = new TableQueue(1, 0, space)
+      val count = 100000
+      // The counter of transactions can begin again.
+      (1 to count).foreach { n =>
+        queue.begin(StreamMessages.begin((count - n / 2).toLong, n * 10L), null)
+        queue.commit(n * 10L + 1)
+      }
+      val cut = all(queue)
+      val before = threads.getCurrentThreadAllocatedBytes
+      val xids = cut.xids
+      val used = threads.getCurrentThreadAllocatedBytes - before
+      assert(xids.toSeq == (count / 2 to count).map(_.toLong))
+      assert(used < 120L * count, used)
     }
   }
 
