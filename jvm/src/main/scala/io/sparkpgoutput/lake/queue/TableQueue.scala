@@ -72,7 +72,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
       checkNot(open != null || isSkipped, "begins while another is open")
       isSkipped = Lsn.isBelow(BeginMessage.lsn(begin), nextLsn)
       if (!isSkipped) {
-        val block = blockFor(begin)
+        val block = blockFor(sizeOf(begin))
         open = new UncommittedTransaction(begin, block, block.used, block.changes, lastDefinition)
         write(begin, Cut.NoOrdinal)
         if (origin != null) write(origin, Cut.NoOrdinal)
@@ -92,8 +92,10 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
     if (!isSkipped) {
       if (definition ne definitionOfChange) {
         if (definition != lastDefinition) {
-          definition.types.foreach(write(_, Cut.NoOrdinal))
-          write(definition.relation, Cut.NoOrdinal)
+          // They are in one block, because a cut that ends in the block of the Relation looks for its types there.
+          val messages = definition.types :+ definition.relation
+          val block = blockFor(messages.map(sizeOf).sum)
+          messages.foreach(write(_, Cut.NoOrdinal, block))
           lastDefinition = definition
         }
         definitionOfChange = definition
@@ -160,18 +162,24 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   private def checkNot(isWrong: Boolean, what: String): Unit =
     if (isWrong) throw new IllegalStateException(s"A transaction of the table $oid $what.")
 
-  private def write(message: Array[Byte], ordinal: Long): Unit = {
-    val block = blockFor(message)
+  private def write(message: Array[Byte], ordinal: Long): Unit =
+    write(message, ordinal, blockFor(sizeOf(message)))
+
+  private def write(message: Array[Byte], ordinal: Long, block: QueueBlock): Unit = {
     addMemory(block.append(message, ordinal).toLong)
-    val size = QueueBlock.HeaderSize + message.length
+    val size = sizeOf(message)
     open.bytes += size
     allBytes += size
   }
 
-  /** Returns the block that gets a message. */
-  private def blockFor(message: Array[Byte]): QueueBlock = {
+  /** Returns the bytes that a message needs in a block. */
+  private def sizeOf(message: Array[Byte]): Int = {
     require(message.length > 0, "A message has a type.")
-    val size = Math.addExact(QueueBlock.HeaderSize, message.length)
+    Math.addExact(QueueBlock.HeaderSize, message.length)
+  }
+
+  /** Returns the block that gets the next messages, which have this size in it. */
+  private def blockFor(size: Int): QueueBlock = {
     val hasRoom = blocks.lastOption.exists { block =>
       !block.isSealed && (block.used == 0 || block.used + size.toLong <= QueueBlock.Size)
     }

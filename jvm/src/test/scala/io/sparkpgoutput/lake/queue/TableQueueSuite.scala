@@ -137,6 +137,44 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
+  test("the types of a definition are in each cut, wherever a block ends") {
+    withSpace(1000000000) { (space, _) =>
+      val overhead = 500 // of all but the first change
+      (0 to overhead).foreach { left =>
+        val queue = new TableQueue(1, 0, space)
+        put(queue, 10, QueueBlock.Size - left - overhead / 2)
+        (2 to 3).foreach { n =>
+          queue.begin(StreamMessages.begin(n.toLong, n * 10L), null)
+          queue.add(change(10), 0, QueuedStream.definition(2))
+          queue.commit(n * 10L + 1)
+        }
+        queue.remove(queue.cut(11, CutLimit(Long.MaxValue)).get)
+        val cut = queue.cut(21, CutLimit(Long.MaxValue)).get
+        assert(tags(cut) == "BYYRIC", left)
+        queue.remove(cut)
+        assert(tags(all(queue)) == "BYYRIC", left)
+        queue.drop()
+      }
+    }
+  }
+
+  test("a definition that is larger than a block is in each cut") {
+    withSpace(1000000000) { (space, _) =>
+      val queue = new TableQueue(1, 0, space)
+      val large = QueuedStream.definition(QueueBlock.Size / 15)
+      assert(large.types.map(_.length).sum > QueueBlock.Size)
+      (1 to 2).foreach { n =>
+        queue.begin(StreamMessages.begin(n.toLong, n * 10L), null)
+        queue.add(change(10), 0, large)
+        queue.commit(n * 10L + 1)
+      }
+      val first = queue.cut(11, CutLimit(Long.MaxValue)).get
+      assert(tags(first) == s"B${"Y" * large.types.size}RIC")
+      queue.remove(first)
+      assert(tags(all(queue)) == s"B${"Y" * large.types.size}RIC")
+    }
+  }
+
   test("many small transactions need no memory except their bytes, and a cut is found fast") {
     withSpace(2000000) { (space, _) =>
       val queue = new TableQueue(1, 0, space)
