@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from support import lake
 from support.history_judge import assert_copies, assert_histories
+from support.job_folder import job_state
 from support.job_report import JobReport, wait_until_live
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
@@ -269,6 +270,30 @@ def test_a_running_job_starts_over(server: Server, tmp_path: Path, spark: SparkS
         assert len(report.lines("Copied ")) == 2 * len(TABLES)
         assert copied(replicate(once=True)) == 0
     assert_equal(spark, job, TABLES)
+
+
+def test_a_job_starts_over_although_a_suspended_process_has_its_slot(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A host that has gone keeps its session too, until the server notices it."""
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        epoch = job_state(job.checkpoint).epoch
+        # Spark would give up its own executor, which is suspended too.
+        with job.running(settings={"spark.network.timeout": "1h"}) as old:
+            has_epoch = job.while_running(old, lambda: job_state(job.checkpoint).epoch > epoch)
+            wait_until(has_epoch, TIMEOUT)
+            os.killpg(old.pid, signal.SIGSTOP)
+            assert job.is_read()
+            write(server, "slept")
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+            assert copied(replicate(once=True)) == 3
+            os.killpg(old.pid, signal.SIGCONT)
+            job.assert_replaced(old)
+        write(server, "later")
+        assert copied(replicate(once=True)) == 0
+        assert_equal(spark, job, TABLES)
 
 
 # The steps of a job that starts over, by their visible effects.

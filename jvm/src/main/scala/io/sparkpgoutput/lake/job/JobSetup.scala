@@ -25,7 +25,14 @@ import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
 import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, Targets}
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
+import io.sparkpgoutput.source.slot.{
+  Server,
+  SlotChecks,
+  SlotCreation,
+  SlotHolder,
+  SlotRemoval,
+  SlotState
+}
 
 /** Checks everything that a job needs, before it changes anything. */
 private[job] object JobSetup {
@@ -268,9 +275,11 @@ final private[job] class ReadyJob(
 
   /** Fails if somebody else reads the slot. An earlier process of the same job is ended later. */
   private def checkHolder(job: Option[String]): Unit = slot.flatMap(_.holder).foreach { holder =>
-    if (!job.exists(SessionSettings.isOfSource(_, holder.applicationName)))
-      throw holder.error(options.slot)
+    if (!job.exists(isOfJob(_, holder))) throw holder.error(options.slot)
   }
+
+  private def isOfJob(job: String, holder: SlotHolder) =
+    SessionSettings.isOfSource(job, holder.applicationName)
 
   /**
    * A table keeps its mode, even if it was renamed and the options give its new name another mode. Only a mirror can
@@ -335,7 +344,7 @@ final private[job] class ReadyJob(
       // From now on, a process that knows only the earlier copies cannot write the tables.
       read(_.job == start.state.id).foreach(table => close(table.target))
       keptState.map(_.slot).filter(_ != options.slot).foreach(warnOfSlot)
-      SlotRemoval.drop(options.address, options.slot)
+      SlotRemoval.drop(options.address, options.slot)(isOfJob(start.state.id, _))
     }
     if (!start.needsSlot) start.state
     else {

@@ -1,11 +1,19 @@
 package io.sparkpgoutput.source.slot
 
 import java.sql.SQLException
+import java.time.Duration
 
+import scala.annotation.tailrec
 import scala.util.Using
 
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerAddress, SqlState}
+import io.sparkpgoutput.source.connection.{
+  ConnectionError,
+  Connections,
+  ServerAddress,
+  ServerConnection,
+  SqlState
+}
 
 /**
  * Makes a slot. A new slot begins where no transaction is open, so the server waits for the end of
@@ -45,19 +53,45 @@ object SlotCreation {
   }
 }
 
-/** Drops a slot that nobody reads. The server then forgets all changes that it kept for it. */
+/** Drops a slot. The server then forgets all changes that it kept for it. */
 object SlotRemoval {
+  private val Limit = Duration.ofSeconds(20)
+  final private val PauseMillis = 20L
 
-  /** Drops a slot. It does nothing if there is no such slot. */
-  def drop(address: ServerAddress, slot: String): Unit = ConnectionError.explaining(address) {
-    Using.resource(Connections.open(address)) { connection =>
-      try connection.query("SELECT pg_drop_replication_slot(?)", slot)(_ => ()): Unit
-      catch {
-        case error: SQLException if error.getSQLState == SqlState.UndefinedObject => ()
-        case error: SQLException if error.getSQLState == SqlState.ObjectInUse =>
-          val holder = SlotState.read(connection, slot).flatMap(_.holder)
-          throw holder.fold[Throwable](error)(_.error(slot))
+  /**
+   * Drops a slot. It does nothing if there is no such slot.
+   *
+   * @param mayEnd whether a session that has the slot may be ended
+   */
+  def drop(address: ServerAddress, slot: String)(mayEnd: SlotHolder => Boolean): Unit =
+    ConnectionError.explaining(address) {
+      Using.resource(Connections.open(address))(
+        drop(_, slot, mayEnd, System.nanoTime() + Limit.toNanos)
+      )
+    }
+
+  @tailrec private def drop(
+      connection: ServerConnection,
+      slot: String,
+      mayEnd: SlotHolder => Boolean,
+      deadline: Long
+  ): Unit = {
+    val inUse =
+      try {
+        connection.query("SELECT pg_drop_replication_slot(?)", slot)(_ => ())
+        None
+      } catch {
+        case error: SQLException if error.getSQLState == SqlState.UndefinedObject => None
+        case error: SQLException if error.getSQLState == SqlState.ObjectInUse     => Some(error)
       }
+    if (inUse.nonEmpty) {
+      // None if the session has ended since.
+      val holder = SlotState.read(connection, slot).flatMap(_.holder)
+      if (!holder.forall(mayEnd) || System.nanoTime() > deadline)
+        throw holder.fold[Throwable](inUse.get)(_.error(slot))
+      holder.foreach(found => connection.terminate(found.pid))
+      Thread.sleep(PauseMillis)
+      drop(connection, slot, mayEnd, deadline)
     }
   }
 }
