@@ -324,6 +324,55 @@ def test_a_process_does_a_request_once_if_its_file_cannot_be_removed(
 
 
 @pytest.mark.lake
+def test_a_job_starts_over_once_if_the_file_of_the_request_cannot_be_removed(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta", publication="p")
+    with job.session(spark) as replicate:
+        assert copied(replicate(once=True)) == 1
+        with file_system(job.checkpoint / "requests") as remount:
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+            remount("ro")
+            running = replicate()
+            report = JobReport(running)
+            kept = "its file cannot be removed"
+            wait_while_running(running, lambda: report.lines("Copied "), PATIENCE, 0.1)
+            # The job looks for requests every two seconds.
+            time.sleep(6)
+            running.stop()
+            assert running.exception() is None
+            assert len(report.lines("Copied ")) == len(report.lines(kept)) == 1
+            # The next process knows that it was done.
+            assert copied(replicate(once=True)) == 0
+            remount("rw")
+            assert copied(replicate(once=True)) == 0
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+            assert copied(replicate(once=True)) == 1
+
+
+@pytest.mark.lake
+def test_a_job_starts_over_although_a_table_cannot_note_it(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute("CREATE TABLE fixed (id int PRIMARY KEY); INSERT INTO fixed VALUES (1)")
+    job = LakeJob(tmp_path, server, "delta", publication="p")
+    job.tables.mkdir()
+    with file_system(job.tables / "fixed") as remount, job.session(spark) as replicate:
+        assert copied(replicate(once=True)) == 2
+        spark_pgoutput.resync(spark, target=job.target, all=True)
+        remount("ro")
+        server.execute("INSERT INTO good VALUES (2, 'b'); INSERT INTO fixed VALUES (2)")
+        running = replicate()
+        report = JobReport(running)
+        wait_until_equal(spark, job, running, ["good"])
+        assert report.lines("can still ask for copies of all tables")
+        remount("rw")
+        wait_until_equal(spark, job, running, ["good", "fixed"])
+        running.stop()
+        assert running.exception() is None
+
+
+@pytest.mark.lake
 def test_a_job_does_not_take_a_standby_for_its_primary(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -109,7 +109,12 @@ object JobStart {
       val current = tables.map { case (oid, table) =>
         oid -> inTarget(fresh, found, kept, reread(fresh, kept, table))
       }
-      val state = fresh.copy(id = kept.id, confirmed = kept.confirmed, tables = current)
+      val state = fresh.copy(
+        id = kept.id,
+        confirmed = kept.confirmed,
+        tables = current,
+        startedFor = kept.startedFor
+      )
       JobStart(state, needsSlot = false)
   }
 

@@ -22,6 +22,8 @@ import io.sparkpgoutput.types.InfinityMode
  *   the highest LSN that the job can have confirmed to the server. The state with it is durable before the
  *   job confirms it. Each table that does not need a copy has all transactions below it.
  * @param tables the tables by the oids that they have at the server
+ * @param startedFor
+ *   the ids of the requests with which the job started over the last time. Their files can still be there.
  */
 final case class JobState(
     id: String,
@@ -35,7 +37,8 @@ final case class JobState(
     confirmed: Long,
     tables: Map[Long, TableState] = Map.empty,
     infinity: String = InfinityMode.Error.name,
-    moneyScale: Int = 2
+    moneyScale: Int = 2,
+    startedFor: Seq[String] = Nil
 ) {
 
   /** What the job reads, in words. */

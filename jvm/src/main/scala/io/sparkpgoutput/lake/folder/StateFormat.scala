@@ -88,6 +88,7 @@ private[folder] object StateFormat {
         "infinity" -> state.infinity,
         "moneyScale" -> state.moneyScale,
         "confirmed" -> Lsn.format(state.confirmed),
+        "startedFor" -> Option.when(state.startedFor.nonEmpty)(state.startedFor.asJava),
         "tables" -> state.tables.values.toSeq.sortBy(_.oid).map(table(_, text)).asJava
       )
     }
@@ -112,7 +113,8 @@ private[folder] object StateFormat {
         infinity = job.text("infinity"),
         moneyScale = job.int("moneyScale"),
         confirmed = job.lsn("confirmed"),
-        tables = job.seq("tables").map(table(_)).map(table => table.oid -> table).toMap
+        tables = job.seq("tables").map(table(_)).map(table => table.oid -> table).toMap,
+        startedFor = job.optional("startedFor")(_.texts).getOrElse(Nil)
       )
     }
 

@@ -149,7 +149,9 @@ final private[job] class ReadyJob(
   )
 
   private val slot = client.query(SlotState.read(_, options.slot))
-  private val requests = folder.requests()
+  private val requests = folder.requests().collect {
+    case request @ (_: ResyncAllRequest | _: ResyncRequest) => request
+  }
 
   /** The tables of the target that cannot be read. */
   private val unread = mutable.Set.empty[String]
@@ -163,8 +165,11 @@ final private[job] class ReadyJob(
     table.properties.startsOver && keptState.forall(_.id == table.properties.job)
   )
 
-  /** Whether a user has asked to start over with a new slot and copies of all tables. */
-  val startsOver: Boolean = isMarked || requests.exists(_.isInstanceOf[ResyncAllRequest])
+  /** Whether a user has asked to start over with a new slot and copies of all tables, and no process has done so. */
+  val startsOver: Boolean = isMarked || requests.exists {
+    case ResyncAllRequest(id) => !keptState.exists(_.startedFor.contains(id))
+    case _                    => false
+  }
 
   private val start = if (startsOver) startOver() else goOn()
 
@@ -328,7 +333,10 @@ final private[job] class ReadyJob(
     val tables = keptState.toSeq.flatMap(_.tables.values).filter(table =>
       isSameServer && !table.isForgettable
     ).map(table => table.oid -> (if (table.isLeft) table else again(table))).toMap
-    JobStart(fresh.copy(id = id, tables = tables), needsSlot = true)
+    JobStart(
+      fresh.copy(id = id, tables = tables, startedFor = requests.map(_.id)),
+      needsSlot = true
+    )
   }
 
   private def again(table: TableState) = table.keepingFormer.copy(
@@ -362,9 +370,9 @@ final private[job] class ReadyJob(
           s"else reads it, drop it: SELECT pg_drop_replication_slot('$slot')"
       )
 
-  /** The process has its epoch, with a state in which the requests are done. */
+  /** The process has its epoch, with a state in which the requests are done. [[Requests]] removes their files. */
   def taken(): Unit =
-    if (startsOver) requestsAreDone()
+    if (startsOver) forgetStartOver()
     else
       jobTables.filter(table => table.properties.job == start.state.id && !isOfServer(table))
         .foreach(table =>
@@ -373,10 +381,22 @@ final private[job] class ReadyJob(
           catch { case NonFatal(error) => cannotRead(table.target, error) }
         )
 
-  private def requestsAreDone(): Unit = {
-    read(table => table.job == start.state.id && table.startsOver)
-      .foreach(table => ownTables.forgetStartOver(table.target))
-    requests.collect { case request @ (_: ResyncAllRequest | _: ResyncRequest) => request.id }
-      .foreach(folder.handled)
+  private def forgetStartOver(): Unit = {
+    def unlessAway(table: String)(change: => Unit): Unit =
+      try change
+      catch {
+        case NonFatal(error) =>
+          log.warn(
+            s"$table can still ask for copies of all tables, because it cannot be changed: " +
+              s"${TableFailures.text(error)} The next process of the job makes these copies again."
+          )
+      }
+    unlessAway("A table of the target") {
+      read(table => table.job == start.state.id && table.startsOver).foreach { table =>
+        unlessAway(s"The table ${ownTables.target.sqlName(table.target)}") {
+          ownTables.forgetStartOver(table.target)
+        }
+      }
+    }
   }
 }

@@ -39,7 +39,10 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /** The requests that are done and may still have a file. None of them is taken again. */
   private val ended = ConcurrentHashMap.newKeySet[String]
 
-  /** Those of them whose files could not be removed. */
+  /** The requests with which this process or an earlier one has started the job over. */
+  private val startedFor = job.state.startedFor.toSet
+
+  /** The requests that are done, whose files could not be removed. */
   private val unremoved = ConcurrentHashMap.newKeySet[String]
   private var nextCleaning = 0L
 
@@ -51,7 +54,6 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     clean()
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
-      unremoved.asScala.toSeq.foreach(remove)
       val listed = folder.requests()
       ended.retainAll(listed.map(_.id).asJava): Unit
       val areTaken = listed.filter(request => underWay.add(request.id)).map(isTaken)
@@ -90,9 +92,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     }
 
   private def take(request: JobRequest): Unit = request match {
-    // It can have ended since the folder was read.
-    case _ if ended.contains(request.id) => underWay.remove(request.id): Unit
-    case _: ResyncAllRequest             => throw new StartOver
+    case _ if ended.contains(request.id) || startedFor(request.id) => remove(request.id)
+    case _: ResyncAllRequest                                       => throw new StartOver
     case ResyncRequest(id, tables) =>
       look()
       resync(id, tables, Nil)
@@ -113,9 +114,12 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       unremoved.remove(id): Unit
     } catch {
       case NonFatal(error) =>
+        val later =
+          if (startedFor(id)) ""
+          else " If the file stays, the next process of the job does the request again."
         if (unremoved.add(id)) log.warn(
           s"The request $id is done, and its file cannot be removed: ${TableFailures.text(error)} The job tries it " +
-            "again. If the file stays, the next process of the job does the request again."
+            s"again.$later"
         )
     }
     ended.add(id)
@@ -139,7 +143,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
 
   /** The last state of the job is durable, and has all requests to the core. */
   def stateEnded(): Unit =
-    resyncs.foreach { case (id, (later, _)) => if (later.isEmpty) folder.handled(id) }
+    resyncs.foreach { case (id, (later, _)) => if (later.isEmpty) remove(id) }
 
   /** Returns the revision that has the request, if the table can be copied. None if the job has to ask again later. */
   private def ask(name: TableName): Option[Option[Long]] = core { core =>

@@ -190,6 +190,7 @@ object RandomState {
     tables <- few(table)
     infinity <- Gen.oneOf("error", "null", "clamp")
     moneyScale <- Gen.choose(0, 10)
+    startedFor <- few(name)
   } yield tables.foldLeft(JobState(
     id.toString,
     systemIdentifier,
@@ -201,6 +202,7 @@ object RandomState {
     format,
     confirmed,
     infinity = infinity,
-    moneyScale = moneyScale
+    moneyScale = moneyScale,
+    startedFor = startedFor
   ))(_.put(_))
 }

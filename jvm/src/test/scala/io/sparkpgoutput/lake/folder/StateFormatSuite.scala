@@ -128,6 +128,9 @@ class StateFormatSuite extends PropertySuite {
     full.put(table.copy(former = Some(FormerDefinition(former, 3, Map(2 -> "größe")))))
   }
 
+  /** A state of a job that has started over. An older version can lose its requests. */
+  private val startedOver = full.copy(startedFor = Seq("1", "2"))
+
   private val whole = Set("formerNames", "renamed", "types", "publicationVersions", "sparkSchema")
 
   /** It keeps the texts of definitions from one test to the next. */
@@ -148,7 +151,7 @@ class StateFormatSuite extends PropertySuite {
 
   test("what is read is what was written") {
     forAll(RandomState.state)(state => assert(StateFormat.read("f", written(state)) == state))
-    Seq(full, full.copy(confirmed = 7), shaped, again, full).foreach(state =>
+    Seq(full, full.copy(confirmed = 7), shaped, again, startedOver, full).foreach(state =>
       assert(read(text(state)) == state)
     )
   }
@@ -288,7 +291,7 @@ class StateFormatSuite extends PropertySuite {
     val mapper = new ObjectMapper
     val definitions = Seq("tables[].next.definition.", "tables[].former.definition.")
     val all =
-      Seq(hiding, shaped, both, asked, again).flatMap(state =>
+      Seq(hiding, shaped, both, asked, again, startedOver).flatMap(state =>
         fields(mapper.readTree(written(state)), "")
       ).toSet
     val (same, others) = all.partition(field => definitions.exists(field.startsWith(_)))

@@ -25,8 +25,8 @@ class RequestsSuite extends SparkSessionTests {
     finally TestFileSystems.keepsFiles = false
   }
 
-  private def requests(folder: JobFolder, log: JobLog = new JobLog) = {
-    val core = new SharedCore(new JobCore(JobSettings(), start))
+  private def requests(folder: JobFolder, log: JobLog = new JobLog, state: JobState = start) = {
+    val core = new SharedCore(new JobCore(JobSettings(), state))
     val own = new OwnTables(spark, new MemoryTarget(spark))
     val parts = new JobParts(spark, ReplicateOptions(), own, null, folder, log, core)
     parts.epoch = 8
@@ -77,6 +77,23 @@ class RequestsSuite extends SparkSessionTests {
       TestFileSystems.keepsFiles = false
       requests(folder).take()
       assert(states(path) == 5)
+    }
+  }
+
+  test("a request with which the job has started over is not taken again, if its file stays") {
+    withFolder { (_, folder) =>
+      assert(folder.take(1, start))
+      folder.ask(ResyncAllRequest("1"))
+      TestFileSystems.keepsFiles = true
+      val log = new JobLog
+      val taken = requests(folder, log, start.copy(startedFor = Seq("1")))
+      taken.take()
+      taken.take()
+      val lines = log.take().filter(_.contains("The request 1"))
+      assert(taken.areDone && lines.size == 1 && !lines.head.contains("next process"), lines)
+      TestFileSystems.keepsFiles = false
+      taken.take()
+      assert(folder.requests().isEmpty)
     }
   }
 }
