@@ -218,8 +218,9 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
 
   /** Shows that the folder can be written, before something depends on it, such as a slot. */
   def tryWrite(): Unit = writing {
-    files.create(Attempt, Array.emptyByteArray, makesFolder = true): Unit
-    files.delete(Attempt)
+    val attempt = FolderFiles.unfinished("attempt")
+    files.create(attempt, Array.emptyByteArray, makesFolder = true): Unit
+    files.delete(attempt)
   }
 
   /** Says which folder cannot be written. */
@@ -252,7 +253,6 @@ private object JobFolder {
   private val Requests = "requests"
   private val Answers = "answers"
   private val Status = "status.json"
-  private val Attempt = "attempt"
 
   private val StateName = """(\d{20})\.json""".r
   private val RequestName = """([0-9A-Za-z-]{1,64})\.json""".r
