@@ -130,7 +130,12 @@ def test_status_says_that_the_job_does_not_run() -> None:
     now = datetime.now(timezone.utc)
     for written, problem, says in (
         (now, None, ""),
-        (now - timedelta(minutes=2), None, " The job does not run, or it hangs."),
+        (now - timedelta(minutes=2), None, " Now it does not run, or it hangs."),
+        (
+            now - timedelta(minutes=2),
+            "The server is away.",
+            " The server is away. Now it does not run, or it hangs.",
+        ),
         (now, "The job has ended.", " The job has ended."),
         (now - timedelta(minutes=2), ended, f" {ended}"),
     ):

@@ -134,11 +134,12 @@ def verification_text(tables: Sequence[Row]) -> str:
 
 def _written(time: datetime, problem: str | None) -> list[str]:
     """Say when a job wrote its status, and whether it runs."""
-    line = f"The job wrote this at {_clock(time)}."
-    if problem is None:
-        age = datetime.now(timezone.utc) - time.astimezone(timezone.utc)
-        problem = "The job does not run, or it hangs." if age.total_seconds() > MOST_AGE else ""
-    return textwrap.wrap(f"{line} {problem}", _WIDTH)
+    sentences = [f"The job wrote this at {_clock(time)}.", *filter(None, [problem])]
+    age = datetime.now(timezone.utc) - time.astimezone(timezone.utc)
+    has_ended = problem is not None and problem.startswith("The job has ")
+    if age.total_seconds() > MOST_AGE and not has_ended:
+        sentences.append("Now it does not run, or it hangs.")
+    return textwrap.wrap(" ".join(sentences), _WIDTH)
 
 
 def _tries(row: Row) -> str:

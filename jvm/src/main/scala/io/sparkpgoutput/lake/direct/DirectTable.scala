@@ -155,8 +155,8 @@ final case class DirectChange(
 ) {
 
   /**
-   * Takes the new files of the commit. If the table has partitions, the next lookup reads the keys from them. An error
-   * here must not look like one of the commit, which is made.
+   * Takes the new files of the commit. If the rows are in several partitions, the next lookup reads the keys from
+   * them. An error here must not look like one of the commit, which is made.
    */
   def committed(files: Seq[DirectFile]): Unit =
     if (files.lengthIs == 1 && files.head.rows == added.length)
@@ -201,8 +201,8 @@ object Compaction {
     files.groupBy(_.partition).valuesIterator.map(ofPartition).maxByOption(_.length).getOrElse(Nil)
 
   /**
-   * Small files come first. Lower levels can be full again each time, so they come with the highest full level, and
-   * do not keep it waiting.
+   * Lower levels can be full again each time, so they come with the highest full level, and do not keep it waiting. A
+   * large file that is mostly deleted comes before a few small ones for the same reason, but not before many.
    */
   private def ofPartition(files: Iterable[DirectFile]): Seq[DirectFile] = {
     // With this limit, a whole level is one rewrite, and a large file is never rewritten without need.
@@ -212,7 +212,8 @@ object Compaction {
     val deleted = files.filter(isDeleted).toSeq.sortBy(_.bytes)
     // Files that are due for their deleted rows come with a full level, and do not need another rewrite.
     def all = full ++ deleted.filterNot(full.toSet)
-    deleted.find(isMostlyDeleted).map(Seq(_)).getOrElse(limited(all))
+    val large = deleted.find(isMostlyDeleted).filter(_ => full.length < FilesOfLevel * FilesOfLevel)
+    large.map(Seq(_)).getOrElse(limited(all))
   }
 
   /** Returns the first files, as many as one rewrite may read. */

@@ -132,8 +132,10 @@ final class KeyCache(
     def kept = tables.values.asScala.map(_.numbers(onDisk = true)).sum * 8
     if (usedMemory - removable(onDisk = false) + bytes <= memory)
       idle.foreach(_.clear(onDisk = false))
-    else if (mayWrite && kept + bytes > disk && kept - removable(onDisk = true) + bytes <= disk)
-      idle.foreach(_.clear(onDisk = true))
+    else if (
+      mayWrite && (kept + bytes > disk || usedFiles.get >= mostFiles) &&
+      kept - removable(onDisk = true) + bytes <= disk
+    ) idle.foreach(_.clear(onDisk = true))
   }
 
   private def mayWrite = System.nanoTime() - failed >= PauseNanos

@@ -311,7 +311,7 @@ object KeyLookup {
  */
 private[lake] object SideBySide {
   def apply[A, B](values: Seq[A], mostThreads: Int)(work: A => B): Seq[B] =
-    if (values.length <= 1) values.map(work)
+    if (values.length <= 1 || mostThreads <= 1) values.map(work)
     else {
       val threads = Executors.newFixedThreadPool(math.min(values.length, mostThreads), Daemon)
       val tasks = values.map(value => (() => work(value)): Callable[B])

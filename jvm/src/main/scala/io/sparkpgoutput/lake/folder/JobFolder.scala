@@ -218,9 +218,11 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
 
   /** Shows that the folder can be written, before something depends on it, such as a slot. */
   def tryWrite(): Unit = writing {
-    val attempt = FolderFiles.unfinished("attempt")
+    val attempt = FolderFiles.unfinished(s"$States/attempt")
     files.create(attempt, Array.emptyByteArray, makesFolder = true): Unit
-    files.delete(attempt)
+    // A job does not need the right to remove files.
+    try files.delete(attempt)
+    catch { case _: IOException => () }
   }
 
   /** Says which folder cannot be written. */

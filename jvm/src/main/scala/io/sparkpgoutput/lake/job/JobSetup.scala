@@ -348,11 +348,15 @@ final private[job] class ReadyJob(
   /** Makes the slot if needed. The slot comes first, so that no change is missed. */
   def open(): JobState = {
     if (startsOver) {
+      // Another process of the job can have started over for the same request. Its slot is not dropped.
+      if (isOvertaken) throw new StartAgain
       log.tell("All tables are copied again, with a new slot, as was requested.")
       // From now on, a process that knows only the earlier copies cannot write the tables.
       read(_.job == start.state.id).foreach(table => close(table.target))
       keptState.map(_.slot).filter(_ != options.slot).foreach(warnOfSlot)
-      SlotRemoval.drop(options.address, options.slot)(isOfJob(start.state.id, _))
+      SlotRemoval.drop(options.address, options.slot)(holder =>
+        isOfJob(start.state.id, holder) && !isOvertaken
+      )
     }
     if (!start.needsSlot) start.state
     else {

@@ -326,7 +326,7 @@ final private[job] class TableMaintenance(
   private val gathered = mutable.LinkedHashMap.empty[String, Long]
 
   /** The tables that a query wrote when their turn came. They get it after the end of the query. */
-  private val delayed = mutable.Set.empty[String]
+  private val delayed = ConcurrentHashMap.newKeySet[String]
 
   /** When to look for orphans of a table again, by the clock of the system. */
   private val orphansDue = new ConcurrentHashMap[String, Long]
@@ -342,16 +342,21 @@ final private[job] class TableMaintenance(
    *
    * @param waiting how many changes of the table wait for the next commits
    */
-  def after(oid: Long, waiting: Long = 0): Unit =
-    if (waiting <= CutApply.SmallCut || behind.merge(oid, 1, Integer.sum(_, _)) >= MostBehind) {
+  def after(oid: Long, waiting: Long = 0): Unit = {
+    val targets = job.state.tables.get(oid).toSeq.flatMap(_.table.targets)
+    if (
+      waiting <= CutApply.SmallCut || targets.exists(delayed.contains(_)) ||
+      behind.merge(oid, 1, Integer.sum(_, _)) >= MostBehind
+    ) {
       behind.remove(oid)
-      job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
+      targets.filter(due.add).foreach { table =>
         threads.maintain {
           due.remove(table)
           maintain(table)
         }
       }
     }
+  }
 
   /**
    * Maintains the tables with commits a last time, and waits until that is done, because the end of the threads
@@ -378,7 +383,7 @@ final private[job] class TableMaintenance(
     if (isDue) spending(removeOld(table))
     part(table, "has no new checkpoint")(job.target.checkpoint(table))
     part(table, "is still written by MERGE")(job.target.keepKeys(table))
-    if (isDue) spending(rewrite(table))
+    if (isDue) spending(rewriteOrDelay(table))
     else if (maintains && !gathered.contains(table)) {
       gathered(table) = System.nanoTime()
       if (gathered.size == 1) rewriteNext()
@@ -391,12 +396,10 @@ final private[job] class TableMaintenance(
     threads.maintainLater(due - System.nanoTime()) {
       val table = gathered.head._1
       gathered -= table
-      try if (job.target.isQueried(table)) delayed += table
-        else
-          spending {
-            removeOld(table)
-            rewrite(table)
-          }
+      try spending {
+          removeOld(table)
+          rewriteOrDelay(table)
+        }
       finally if (gathered.nonEmpty) rewriteNext()
     }
   }
@@ -414,6 +417,9 @@ final private[job] class TableMaintenance(
         kept("files that no version needs", table, job.target.removeOrphans(table, before))
       }
   }
+
+  private def rewriteOrDelay(table: String): Unit =
+    if (job.target.isQueried(table)) delayed.add(table): Unit else rewrite(table)
 
   /** Rewrites files until nothing is due. The other tables do not wait for a long series of rewrites. */
   private def rewrite(table: String): Unit = part(table, "keeps its small files") {

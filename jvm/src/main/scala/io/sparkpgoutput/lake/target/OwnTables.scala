@@ -126,7 +126,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
    * @param next the definition
    */
   def noteDefinition(table: TableState, next: MirroredTable): Unit = {
-    val salts = hashesIn(propertiesIn(table.target)) ++ saltsOf(next)
+    val plain = next.source.columns.filter(_.hash.isEmpty).map(_.name)
+    val salts = hashesIn(propertiesIn(table.target)) -- plain ++ saltsOf(next)
     target.setProperties(table.target, ofDefinition(table) ++ ofHashes(salts))
   }
 

@@ -134,5 +134,10 @@ class CompactionSuite extends AnyFunSuite {
     assert(Compaction.choose(files.take(1)).isEmpty)
     assert(Compaction.choose(files :+ made("d", 51, 600L << 20)).map(_.path) == Seq("d"))
     assert(Compaction.choose((1 to 10).map(number => made(s"l$number", 0, 400L << 20))).isEmpty)
+    // It does not keep many small files waiting.
+    val large = made("d", 51, 600L << 20)
+    def small(count: Int) = (1 to count).map(number => made(s"s$number", 0, 1000))
+    assert(Compaction.choose(small(8) :+ large).map(_.path) == Seq("d"))
+    assert(Compaction.choose(small(64) :+ large).map(_.path).toSet == small(64).map(_.path).toSet)
   }
 }

@@ -376,10 +376,20 @@ class KeyLookupSuite extends AnyFunSuite {
     var kept = Vector.fill(3)(keys.keep(collected(1L)))
     assert(kept.map(_.nonEmpty) == Seq(true, true, false))
     kept = Vector.empty
-    eventually(Timeout(Span(60, Seconds))) {
+    def hasRoom() = eventually(Timeout(Span(60, Seconds))) {
       System.gc()
-      assert(keys.keep(collected(1L)).nonEmpty)
+      assert(keys.hasRoom(KeptKeys.size(1, 1)))
     }
+    hasRoom()
+    // An idle table makes room for others.
+    val idle = keys.table("idle")
+    idle.begin(Seq("id"), Nil)
+    val files = Seq("i", "j").map(new MemoryFile(_, Vector.empty))
+    files.foreach(idle.keep(Seq("id"), _, collected(1L)))
+    assert(!keys.hasRoom(KeptKeys.size(1, 1)) && files.forall(idle.of(_).nonEmpty))
+    idle.used = System.nanoTime() - java.time.Duration.ofMinutes(11).toNanos
+    hasRoom()
+    assert(files.forall(idle.of(_).isEmpty))
   }
 
   test("the keys of a table that is forgotten have no room") {
