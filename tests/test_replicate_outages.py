@@ -299,6 +299,18 @@ def test_a_job_goes_on_while_its_checkpoint_is_read_only(
         assert_equal(spark, job, {name: name for name in ("good", added)})
 
 
+def assert_handled_once(running: spark_pgoutput.Replication) -> None:
+    """Check that a job copies once for a request whose file stays, and says once that it stays."""
+    report = JobReport(running)
+    wait_while_running(running, lambda: report.lines("Copied "), PATIENCE, 0.1)
+    # The job looks for requests every two seconds.
+    time.sleep(6)
+    running.stop()
+    assert running.exception() is None
+    kept = "its file cannot be removed"
+    assert len(report.lines("Copied ")) == len(report.lines(kept)) == 1
+
+
 @pytest.mark.lake
 def test_a_process_does_a_request_once_if_its_file_cannot_be_removed(
     server: Server, tmp_path: Path, spark: SparkSession
@@ -309,14 +321,7 @@ def test_a_process_does_a_request_once_if_its_file_cannot_be_removed(
         with file_system(job.checkpoint / "requests") as remount:
             spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["public.good"])
             remount("ro")
-            running = replicate()
-            report = JobReport(running)
-            kept = "its file cannot be removed"
-            wait_while_running(running, lambda: report.lines("Copied "), PATIENCE, 0.1)
-            # The job looks for requests every two seconds.
-            time.sleep(6)
-            running.stop()
-            assert len(report.lines("Copied ")) == len(report.lines(kept)) == 1
+            assert_handled_once(replicate())
             remount("rw")
             # The next process cannot know that it was done.
             assert copied(replicate(once=True)) == 1
@@ -333,15 +338,7 @@ def test_a_job_starts_over_once_if_the_file_of_the_request_cannot_be_removed(
         with file_system(job.checkpoint / "requests") as remount:
             spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
             remount("ro")
-            running = replicate()
-            report = JobReport(running)
-            kept = "its file cannot be removed"
-            wait_while_running(running, lambda: report.lines("Copied "), PATIENCE, 0.1)
-            # The job looks for requests every two seconds.
-            time.sleep(6)
-            running.stop()
-            assert running.exception() is None
-            assert len(report.lines("Copied ")) == len(report.lines(kept)) == 1
+            assert_handled_once(replicate())
             # The next process knows that it was done.
             assert copied(replicate(once=True)) == 0
             remount("rw")
