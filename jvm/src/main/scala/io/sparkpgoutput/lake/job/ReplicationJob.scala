@@ -3,7 +3,8 @@ package io.sparkpgoutput.lake.job
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 import java.util.UUID
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.TimeUnit.SECONDS
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -60,13 +61,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   @volatile private var hasEverything = false
   @volatile private var lookAt = 0L
   @volatile private var isLooking = false
-  @volatile private var readerWaits = Option.empty[Wait]
-  @volatile private var stateWaits = Option.empty[Wait]
-  @volatile private var catalogWaits = Option.empty[Wait]
-
-  /** Set while the queues have no room. */
-  @volatile private var roomWaits = Option.empty[Wait]
-  @volatile private var isReaderDone = false
+  private val readerWait, stateWait, catalogWait, statusFileWait, roomWait = new JobWait(log)
+  private val readerEnd = new CountDownLatch(1)
   private var nextRequests, nextStatus = 0L
 
   /** What users have read of the tables that the job does not follow. */
@@ -75,7 +71,6 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private val statusFile = options.statusFile.map(new StatusFile(_))
   private var source: JobSource = _
   @volatile private var slotNow = Option.empty[SlotState]
-  @volatile private var fileWaits = Option.empty[Wait]
   @volatile private var hasEnded = false
   @volatile private var isClosed = false
 
@@ -111,7 +106,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         try reader.run(start.confirmed)
         catch {
           case error: Throwable => if (!isStopping && !parts.isEnding) parts.end(ofStart(error))
-        } finally isReaderDone = true
+        } finally readerEnd.countDown()
       }
       loop()
     } finally close()
@@ -210,14 +205,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   /** Says whether the queues are full. The reader sees that by itself, and waits. */
   private def checkRoom(): Unit = {
     val isFull = space.isFull
-    if (isFull && roomWaits.isEmpty) {
+    if (isFull && roomWait.isOver) {
       val full = f"The queues are full (${space.memoryUsed / 1e6}%,.0f MB in memory, " +
         f"${space.diskUsed / 1e6}%,.0f MB on disk), so the job stops reading the slot until there is room."
-      log.warn(full)
-      roomWaits = Some(Wait(full, Instant.now))
-    } else if (!isFull && roomWaits.nonEmpty) {
+      roomWait.goesOn(full, warning = full)
+    } else if (!isFull && !roomWait.isOver) {
       log.tell("The queues have room again, so the job goes on reading the slot.")
-      roomWaits = None
+      roomWait.end()
     }
   }
 
@@ -230,16 +224,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def giveUp(): Unit = {
     val since = now - options.retryFor.toMillis
     parts.core.withoutWaking(_.giveUp(since, now))
-    val waits = this.waits
-    if (waits.isEmpty) waitsSince = Long.MaxValue
-    else {
-      waitsSince = math.min(waitsSince, now)
-      if (waitsSince <= since)
-        parts.end(new LakeException(
-          "PGOUTPUT_CONNECTION.RETRIES_ENDED",
-          "reason" -> waits.head.text
-        ))
-    }
+    val reason = waits.flatMap(_.reason).headOption
+    waitsSince = if (reason.isEmpty) Long.MaxValue else math.min(waitsSince, now)
+    if (waitsSince <= since)
+      parts.end(new LakeException("PGOUTPUT_CONNECTION.RETRIES_ENDED", "reason" -> reason.get))
   }
 
   private def lastOfOnce(): Unit = {
@@ -288,13 +276,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     try {
       parts.checkEpoch()
       ready.folder.write(parts.epoch, state)
-      stateWaits = None
+      stateWait.end()
       tellLeft(state)
       parts.core(_.stateWritten(state, revision, now))
     } catch {
       case error: Throwable =>
         if (TableFailures.isPassing(error)) {
-          stateWaits = waits("The state of the job cannot be written", error, stateWaits)
+          stateWait.goesOn("The state of the job cannot be written", error)
           parts.core(_.stateFailed(now))
         } else if (!isStopping) parts.end(error)
     }
@@ -319,7 +307,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
           case error: Throwable =>
             lookAt = now + MillisAfterFailedLook
             if (TableFailures.isPassing(error) || error.isInstanceOf[InterruptedException])
-              catalogWaits = waits("The catalog of the server cannot be read", error, catalogWaits)
+              catalogWait.goesOn("The catalog of the server cannot be read", error)
             else if (!isStopping) parts.end(error)
         } finally isLooking = false
       }
@@ -345,15 +333,12 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     // Changes of a table that is not published any more are below the end of the WAL.
     val end = ofServer(Server.flushLsn)
     val locked = published.filter(_.isLocked).map(_.table.source.name)
-    if (locked.nonEmpty) lookAt = now + MillisAfterFailedLook
-    catalogWaits =
-      if (locked.isEmpty) None
-      else
-        waits(
-          "A row filter cannot be read",
-          new Waiting(s"Another session has locked ${locked.mkString(", ")}."),
-          catalogWaits
-        )
+    if (locked.isEmpty) catalogWait.end()
+    else {
+      lookAt = now + MillisAfterFailedLook
+      val error = new Waiting(s"Another session has locked ${locked.mkString(", ")}.")
+      catalogWait.goesOn("A row filter cannot be read", error)
+    }
     parts.core(_.published(published, end, now))
     parts.forgetOthers()
     // What is missing for a copy does not matter to a table that goes on without one.
@@ -371,10 +356,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def writeStatusFile(): Unit = statusFile.foreach { file =>
     try {
       file.write(JobStatus.toJson(statusNow))
-      fileWaits = None
+      statusFileWait.end()
     } catch {
-      case NonFatal(error) =>
-        fileWaits = waits("The status file cannot be written", error, fileWaits)
+      case NonFatal(error) => statusFileWait.goesOn("The status file cannot be written", error)
     }
   }
 
@@ -393,9 +377,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
           core.state,
           oids.map(oid => oid -> core.shown(oid)).toMap,
           core.readUpTo,
-          (waits ++ roomWaits).map(wait =>
-            s"${wait.text} The job has waited since ${wait.since.truncatedTo(ChronoUnit.SECONDS)}."
-          ),
+          (waits :+ roomWait).flatMap(_.shown),
           problem = problem,
           silence = silence,
           slot = slotNow,
@@ -415,21 +397,12 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         s"The job has failed. ${TableFailures.text(error)}"
       ))
     else
-      readerWaits.map(_.text).orElse(silence.filter(_ > SecondsOfSilence && roomWaits.isEmpty).map(
-        seconds =>
-          f"The server has sent nothing for $seconds%.0f s, although the job has asked it to."
+      readerWait.reason.orElse(silence.filter(_ > SecondsOfSilence && roomWait.isOver).map(seconds =>
+        f"The server has sent nothing for $seconds%.0f s, although the job has asked it to."
       ))
 
   /** What has to pass before the job goes on. Full queues are not among it, because the tables make room. */
-  private def waits: Seq[Wait] = Seq(readerWaits, catalogWaits, stateWaits).flatten
-
-  /** @param before the same wait, if it has begun already */
-  private def waits(what: String, error: Throwable, before: Option[Wait]): Option[Wait] = {
-    val text = s"$what: ${TableFailures.text(error)}"
-    if (!before.exists(_.text == text))
-      log.warn(s"$what, and the job tries again: ${TableFailures.text(error)}")
-    Some(Wait(text, before.fold(Instant.now)(_.since)))
-  }
+  private def waits: Seq[JobWait] = Seq(readerWait, catalogWait, stateWait)
 
   def failedTables: Seq[(String, String)] = statusNow.state.tables.values.toSeq
     .filter(_.isFailed).sortBy(_.oid).map(table => table.name.toString -> table.status.why.get)
@@ -458,8 +431,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         threads.endWork()
         if (parts.epoch > 0 && !parts.isReplaced) lastState()
         if (reader != null) reader.stop()
-        val deadline = now + MillisForReader
-        while (!isReaderDone && now < deadline) Thread.sleep(MillisToCoalesce)
+        readerEnd.await(SecondsForReader, SECONDS): Unit
         threads.close()
       }
     finally {
@@ -538,8 +510,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     override def continues(timeline: Int): Unit = parts.core(_.timeline(timeline))
 
     override def connected(): Unit = {
-      if (readerWaits.nonEmpty) log.tell("The job reads the slot again.")
-      readerWaits = None
+      if (!readerWait.isOver) log.tell("The job reads the slot again.")
+      readerWait.end()
     }
 
     override def read(lsn: Long, changed: Iterable[Long]): Unit =
@@ -567,8 +539,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     override def mayTryAgain(error: Throwable): Boolean =
       parts.epoch > 0 && !error.isInstanceOf[StartAgain] && TableFailures.isPassing(error)
 
-    override def waits(error: Throwable): Unit =
-      readerWaits = ReplicationJob.this.waits("The slot cannot be read", error, readerWaits)
+    override def waits(error: Throwable): Unit = readerWait.goesOn("The slot cannot be read", error)
 
     override def pause(millis: Long): Unit = {
       val until = now + millis
@@ -580,10 +551,6 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
 }
 
 private object ReplicationJob {
-
-  /** Something that has to pass before the job goes on. */
-  final private case class Wait(text: String, since: Instant)
-
   final private val MillisBetweenTicks = 100L
   final private val MillisBetweenTicksOfOnce = 250L
   final private val MillisBetweenIdleTicks = 1000L
@@ -592,9 +559,37 @@ private object ReplicationJob {
   final private val MillisBetweenStatus = 10000L
   final private val MillisBetweenLooks = 60000L
   final private val MillisAfterFailedLook = 2000L
-  final private val MillisForReader = 15000L
+  final private val SecondsForReader = 15L
   final private val SecondsOfSilence = 60
 
+}
+
+/** Something that has to pass before a part of the job goes on. */
+final private class JobWait(log: JobLog) {
+  @volatile private var begun = Option.empty[(String, Instant)]
+
+  def isOver: Boolean = begun.isEmpty
+
+  /** Why the part waits now; None if it does not. */
+  def reason: Option[String] = begun.map(_._1)
+
+  /** What `status` shows. */
+  def shown: Option[String] = begun.map { case (reason, since) =>
+    s"$reason The job has waited since ${since.truncatedTo(ChronoUnit.SECONDS)}."
+  }
+
+  /** The wait begins, or goes on. The log gets each new reason. */
+  def goesOn(reason: String, warning: String): Unit = {
+    if (!this.reason.contains(reason)) log.warn(warning)
+    begun = Some(reason -> begun.fold(Instant.now)(_._2))
+  }
+
+  def goesOn(what: String, error: Throwable): Unit = {
+    val text = TableFailures.text(error)
+    goesOn(s"$what: $text", s"$what, and the job tries again: $text")
+  }
+
+  def end(): Unit = begun = None
 }
 
 /** Another process has taken an epoch while this one started. The start is tried again. */
