@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
-from spark_pgoutput.checkpoint import waits
+from spark_pgoutput.checkpoint import LastStatus
 from support import lake
 from support.job_folder import job_state
 from support.job_report import JobReport, generations, wait_until_live, wait_while_running
@@ -70,7 +70,10 @@ def test_a_job_with_full_queues_answers_the_server(tmp_path: Path, spark: SparkS
                 wait_while_running(running, lambda: report.lines(full), PATIENCE, 0.1)
                 session = server.execute("SELECT active_pid FROM pg_replication_slots")
                 wait_while_running(
-                    running, lambda: full in str(waits(spark, job.checkpoint_url)), PATIENCE, 0.5
+                    running,
+                    lambda: full in str(LastStatus(spark, job.checkpoint_url).waits),
+                    PATIENCE,
+                    0.5,
                 )
                 time.sleep(6)
                 assert server.execute("SELECT active_pid FROM pg_replication_slots") == session

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from spark_pgoutput import reports
-from spark_pgoutput.checkpoint import slot_status
+from spark_pgoutput.checkpoint import LastStatus
 from support import lake
 from support.job_report import JobReport, states, wait_until_live
 from support.lake_job import LakeJob
@@ -113,12 +113,7 @@ def assert_status(spark: SparkSession, job: LakeJob) -> None:
         assert row.rows == job.server.value(f"SELECT count(*) FROM {row.table}")
         flushed = f"SELECT pg_current_wal_flush_lsn() >= '{row.lsn}'"
         assert job.server.value(flushed)
-    slot = slot_status(
-        spark,
-        job.checkpoint,
-        slot=job.slot,
-        **job.server.account,
-    )
+    slot = LastStatus(spark, job.checkpoint).slot(slot=job.slot, **job.server.account)
     behind = job.server.value(f"SELECT pg_current_wal_flush_lsn() - '{slot['lsn']}'")
     assert 0 <= int(slot["bytesBehindLatest"]) <= int(behind)
     assert slot["active"] == "false"

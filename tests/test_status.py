@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
 from spark_pgoutput import cli, reports
-from spark_pgoutput.checkpoint import slot_status
+from spark_pgoutput.checkpoint import LastStatus
 from support import lake
 from support.lake_job import LakeJob
 from support.lsn import parsed_lsn
@@ -252,7 +252,7 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
             assert second["one"][1:] == first["one"][1:]
         server.execute("INSERT INTO one VALUES (2)")
         before = server.wal_end()
-        slot = slot_status(spark, job.checkpoint, slot=job.slot, **server.account)
+        slot = LastStatus(spark, job.checkpoint).slot(slot=job.slot, **server.account)
         lsn = parsed_lsn(slot["lsn"])
         assert lsn == server.confirmed(job.slot)
         assert before - lsn <= int(slot["bytesBehindLatest"]) <= server.wal_end() - lsn
@@ -294,7 +294,7 @@ def test_a_table_of_which_an_older_state_was_restored_is_copied_at_the_next_star
             server.execute("INSERT INTO two VALUES (2)")
             restored = shown()
             assert [restored[name].rows for name in ("one", "two")] == [0, 1]
-            slot = slot_status(spark, job.checkpoint, slot=job.slot, **server.account)
+            slot = LastStatus(spark, job.checkpoint).slot(slot=job.slot, **server.account)
             assert int(slot["bytesBehindLatest"]) > 0
             age = datetime.now(timezone.utc) - restored["two"].last_change.astimezone()
             assert 0 < float(slot["secondsBehindLatest"]) <= age.total_seconds()

@@ -170,32 +170,42 @@ def applied(
         If the folder has no state of a job.
     """
     counts = checked("rows", "a bool", rows, bool)
-    status = jobs_of(spark, "applied", "status").JobStatus
-    return DataFrame(status.of(spark._jsparkSession, path_text(checkpoint), counts), spark)
+    return LastStatus(spark, checkpoint).tables(rows=counts)
 
 
-def waits(spark: SparkSession, checkpoint: str | os.PathLike[str]) -> list[str]:
-    """Return what a job waits for now, each as a sentence."""
-    status = jobs_of(spark, "waits", "status").JobStatus
-    return list(status.waits(spark._jsparkSession, path_text(checkpoint)))
+class LastStatus:
+    """What the checkpoint folder says of a job. It is read once.
 
+    Parameters
+    ----------
+    spark : SparkSession
+        A Classic session.
+    checkpoint : str
+        The checkpoint folder of the job.
+    """
 
-def last_problem(spark: SparkSession, checkpoint: str | os.PathLike[str]) -> str | None:
-    """Return why a job does not read its slot, by what it wrote last; None if it does."""
-    status = jobs_of(spark, "last_problem", "status").JobStatus
-    problem: str | None = status.problem(spark._jsparkSession, path_text(checkpoint))
-    return problem
+    def __init__(self, spark: SparkSession, checkpoint: str | os.PathLike[str]) -> None:
+        jobs = jobs_of(spark, "applied", "status")
+        self._spark = spark
+        self._status = jobs.JobStatus.read(spark._jsparkSession, path_text(checkpoint))
 
+    def tables(self, *, rows: bool) -> DataFrame:
+        """Return a row for each table: see `applied`."""
+        return DataFrame(self._status.toDataFrame(rows), self._spark)
 
-def slot_status(
-    spark: SparkSession,
-    checkpoint: str | os.PathLike[str],
-    *,
-    url: str,
-    slot: str,
-    user: str | None = None,
-    password: str | None = None,
-) -> dict[str, str]:
-    """Return what the server says about the slot of a job."""
-    status = jobs_of(spark, "slot_status", "status").JobStatus
-    return dict(status.slot(spark._jsparkSession, path_text(checkpoint), url, user, password, slot))
+    @property
+    def waits(self) -> list[str]:
+        """What the job waits for, each as a sentence."""
+        return list(self._status.waits())
+
+    @property
+    def problem(self) -> str | None:
+        """Why the job does not read its slot; None if it does."""
+        problem: str | None = self._status.problem()
+        return problem
+
+    def slot(
+        self, *, url: str, slot: str, user: str | None = None, password: str | None = None
+    ) -> dict[str, str]:
+        """Return what the server says about the slot of the job."""
+        return dict(self._status.slot(url, user, password, slot))

@@ -10,14 +10,7 @@ import threading
 from pyspark.sql import SparkSession
 
 from spark_pgoutput import reports
-from spark_pgoutput.checkpoint import (
-    adopt,
-    applied,
-    last_problem,
-    resync,
-    slot_status,
-    waits,
-)
+from spark_pgoutput.checkpoint import LastStatus, adopt, resync
 from spark_pgoutput.cli import parse
 from spark_pgoutput.copy_display import display
 from spark_pgoutput.printable import printable
@@ -112,25 +105,26 @@ def _adopt(spark: SparkSession, arguments: argparse.Namespace) -> None:
 
 
 def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
-    tables = applied(spark, arguments.checkpoint, rows=arguments.rows).collect()
+    status = LastStatus(spark, arguments.checkpoint)
+    tables = status.tables(rows=arguments.rows).collect()
     slot = None
     try:
         if arguments.url is not None:
-            slot = slot_status(
-                spark,
-                arguments.checkpoint,
+            slot = status.slot(
                 url=arguments.url,
                 slot=arguments.slot,
                 user=arguments.user,
                 password=os.environ.get("PGPASSWORD"),
             )
     finally:  # If the server does not answer, the command still prints the tables.
-        waiting = waits(spark, arguments.checkpoint)
-        problem = last_problem(spark, arguments.checkpoint)
         if arguments.json:
-            print(reports.status_json(tables, slot, waiting, problem))
+            print(reports.status_json(tables, slot, status.waits, status.problem))
         else:
-            print(reports.status_text(tables, slot, waiting, problem, files=arguments.files))
+            print(
+                reports.status_text(
+                    tables, slot, status.waits, status.problem, files=arguments.files
+                )
+            )
 
 
 if __name__ == "__main__":

@@ -203,10 +203,8 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
   /** Writes what the command `status` shows, in place of the last status. */
   def writeStatus(json: String): Unit = files.replace(Status, json.getBytes(UTF_8))
 
-  def readStatus(): Option[WrittenStatus] = for {
-    file <- files.list("").find(_.name == Status)
-    content <- files.read(Status)
-  } yield WrittenStatus(new String(content, UTF_8), file.written)
+  /** Returns what the job wrote last. */
+  def readStatus(): Option[String] = files.read(Status).map(new String(_, UTF_8))
 
   /**
    * Refuses a folder that has the checkpoint of a streaming query of Spark, as jobs of older versions had
@@ -242,13 +240,6 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
 
   private def full(name: String) = s"${path.stripSuffix("/")}/$name"
 }
-
-/**
- * The status of a job, as it wrote it last.
- *
- * @param written when, by the clock of the file system
- */
-final case class WrittenStatus(json: String, written: Instant)
 
 private object JobFolder {
   private val States = "state"

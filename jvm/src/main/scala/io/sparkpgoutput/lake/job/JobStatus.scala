@@ -132,13 +132,13 @@ object JobStatus {
   private def column(name: String, dataType: DataType)(value: TableNow => Option[Any]) =
     StructField(name, dataType) -> value
 
-  private val schema = StructType(columns.map(_._1))
+  private[job] val schema = StructType(columns.map(_._1))
 
   /** Returns a row for each table. */
   private[job] def toDataFrame(session: SparkSession, now: StatusNow): DataFrame =
     session.createDataFrame(now.tables.map(table => Row.fromSeq(values(table))).asJava, schema)
 
-  private def values(table: TableNow): Seq[Any] = columns.map(_._2(table).orNull)
+  private[job] def values(table: TableNow): Seq[Any] = columns.map(_._2(table).orNull)
 
   // The file `status.json`. The commands that start no Spark read it, too: `job_status.py`.
 
@@ -209,15 +209,12 @@ object JobStatus {
   private def text(node: JsonNode, field: String) =
     Option(node.get(field)).filterNot(_.isNull).map(_.asText)
 
-  // The commands.
-
-  /** The state of a job, with what `status.json` says of it. */
-  private def read(session: SparkSession, checkpoint: String): (StatusNow, Option[Instant]) = {
+  /** Reads the state of a job, with what `status.json` says of it. */
+  def read(session: SparkSession, checkpoint: String): LastStatus = {
     val folder = new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration)
     val (_, state) = folder.state()
-    val status = folder.readStatus()
-    val node = status.map(file => mapper.readTree(file.json))
-    val nodes = node.toSeq.flatMap(_.path("tables").elements.asScala)
+    val status = folder.readStatus().map(mapper.readTree(_))
+    val nodes = status.toSeq.flatMap(_.path("tables").elements.asScala)
       .map(table => table.path("oid").asLong -> table).toMap
     val tables = state.tables.map { case (oid, table) =>
       val newer = nodes.get(oid)
@@ -231,61 +228,66 @@ object JobStatus {
     val now = StatusNow(
       state.copy(tables = tables),
       nodes.map { case (oid, node) => oid -> shown(node) },
-      node.flatMap(text(_, "read")).flatMap(Lsn.parse).foldLeft(state.confirmed)(Lsn.max),
-      node.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText),
+      status.flatMap(text(_, "read")).flatMap(Lsn.parse).foldLeft(state.confirmed)(Lsn.max),
+      status.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText),
+      problem = status.flatMap(text(_, "problem")),
       files = nodes.flatMap { case (oid, node) => files(node).map(oid -> _) }
     )
-    now -> status.map(_.written)
+    new LastStatus(session, now, status.flatMap(text(_, "written")).map(Instant.parse))
   }
+}
+
+/**
+ * What the checkpoint folder says of a job, for the commands.
+ *
+ * @param written when the job wrote its status; None if it has written none
+ */
+final class LastStatus private[job] (
+    session: SparkSession,
+    now: StatusNow,
+    written: Option[Instant]
+) {
+
+  /** What the job waits for. */
+  def waits: java.util.List[String] = now.waits.asJava
+
+  /** Why the job does not read its slot; null if it does. */
+  def problem: String = now.problem.orNull
 
   /**
-   * Returns a row for each table of a job.
+   * Returns a row for each table.
    *
-   * @param checkpoint the checkpoint folder of the job
    * @param countsRows whether to count the rows in the target
    */
-  def of(session: SparkSession, checkpoint: String, countsRows: Boolean): DataFrame = {
-    val (now, written) = read(session, checkpoint)
-    val counts = Option.when(countsRows)(ClonedSession.run(session)(count(_, now.state)))
+  def toDataFrame(countsRows: Boolean): DataFrame = {
+    val counts = Option.when(countsRows)(ClonedSession.run(session)(count))
     val rows = now.tables.map { table =>
       val count = counts.map(_.get(table.state.oid).map(Long.box).orNull)
-      Row.fromSeq(values(table) ++ count :+ written.map(Timestamp.from).orNull)
+      Row.fromSeq(JobStatus.values(table) ++ count :+ written.map(Timestamp.from).orNull)
     }
     val more =
       counts.map(_ => StructField("rows", LongType)) ++ Seq(StructField("written", TimestampType))
-    session.createDataFrame(rows.asJava, StructType(schema ++ more))
+    session.createDataFrame(rows.asJava, StructType(JobStatus.schema ++ more))
   }
 
-  private def count(session: SparkSession, state: JobState): Map[Long, Long] = {
-    val target = Targets.of(session, state.target, Some(state.format))
-    state.tables.values
+  private def count(session: SparkSession): Map[Long, Long] = {
+    val target = Targets.of(session, now.state.target, Some(now.state.format))
+    now.state.tables.values
       .filter(table => table.generation > 0 && table.target.nonEmpty && target.exists(table.target))
       .map(table => table.oid -> target.read(session, table.target).count()).toMap
   }
 
-  /** Why a job does not read its slot, by what it wrote last; null if it does. */
-  def problem(session: SparkSession, checkpoint: String): String =
-    new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration).readStatus()
-      .flatMap(status => text(mapper.readTree(status.json), "problem")).orNull
-
-  /** What a job waits for now. */
-  def waits(session: SparkSession, checkpoint: String): java.util.List[String] =
-    read(session, checkpoint)._1.waits.asJava
-
   /**
-   * Asks the server about the slot of a job.
+   * Asks the server about the slot of the job.
    *
    * @return the metrics of the source, the LSN of the job, and what is wrong with the slot
    */
   def slot(
-      session: SparkSession,
-      checkpoint: String,
       url: String,
       user: String,
       password: String,
       slot: String
   ): java.util.Map[String, String] = {
-    val (now, _) = read(session, checkpoint)
     val address = ServerAddress(url, Option(user), Option(password))
     address.check()
     Using.resource(new ServerClient(address, s"spark-pgoutput status (slot $slot)")) { client =>

@@ -367,14 +367,12 @@ class JobFolderSuite extends AnyFunSuite {
       "PGOUTPUT_CHECKPOINT_VERSION")
   }
 
-  onEach("the last status is read, with its time") { (_, open) =>
+  onEach("the last status is read") { (_, open) =>
     val folder = open()
     assert(folder.take(1, first))
     folder.writeStatus("""{"lag": 1}""")
     folder.writeStatus("""{"größe": 2}""")
-    val status = open().readStatus().get
-    assert(status.json == """{"größe": 2}""")
-    assert(Duration.between(status.written, Instant.now).abs.compareTo(Duration.ofMinutes(1)) < 0)
+    assert(open().readStatus().contains("""{"größe": 2}"""))
   }
 
   onEach("a checkpoint of Structured Streaming is refused, unless there is a state") {
