@@ -25,7 +25,7 @@ NOT_READING = 5
 BEHIND = 6
 
 #: A job that has written nothing for so many seconds has missed several writes.
-MOST_AGE = 60.0
+_MOST_AGE = 60.0
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _OF_FILE = re.compile(r"file:(//)?(?=/)")
@@ -78,10 +78,14 @@ def read(file: Path) -> dict[str, Any]:
     return found
 
 
+def runs(written: datetime, now: datetime) -> bool:
+    """Return whether a job runs that wrote its status at a time; also False for a time to come."""
+    return abs((now - written).total_seconds()) <= _MOST_AGE
+
+
 def problem(status: Mapping[str, Any], now: datetime) -> str | None:
     """Return why the job does not run, or does not read the slot; None if it does both."""
-    written = _time(status["written"])
-    if abs((now - written).total_seconds()) > MOST_AGE:
+    if not runs(_time(status["written"]), now):
         return (
             f"The job does not run, or it hangs: it wrote its status last at {status['written']}, "
             f"and now it is {now.isoformat(timespec='seconds')}."

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pyspark.sql import Row
 
-from spark_pgoutput.job_status import MOST_AGE
+from spark_pgoutput.job_status import runs
 from spark_pgoutput.printable import printable
 
 #: The fields of each table in the status of a job, without the time at which it was written.
@@ -135,9 +135,8 @@ def verification_text(tables: Sequence[Row]) -> str:
 def _written(time: datetime, problem: str | None) -> list[str]:
     """Say when a job wrote its status, and whether it runs."""
     sentences = [f"The job wrote this at {_clock(time)}.", *filter(None, [problem])]
-    age = datetime.now(timezone.utc) - time.astimezone(timezone.utc)
     has_ended = problem is not None and problem.startswith("The job has ")
-    if age.total_seconds() > MOST_AGE and not has_ended:
+    if not has_ended and not runs(time.astimezone(), datetime.now(timezone.utc)):
         sentences.append("Now it does not run, or it hangs.")
     return textwrap.wrap(" ".join(sentences), _WIDTH)
 
