@@ -225,7 +225,8 @@ final class DeltaTarget(
 
   protected def directCommits(table: String): Option[DeltaDirect] = Option(directs.get(table))
 
-  protected def commitsOf(table: String): Option[DeltaDirect] = linked(directOf(table)).toOption
+  protected def whileQueried(table: String)(run: => Unit): Unit =
+    linked(directOf(table)).fold(_ => run, _.whileQueried(run))
 
   override def forgetOthers(tables: Set[String]): Unit = {
     Seq(checkedVersions, directs, vacuums).foreach(_.keySet.removeIf(!tables(_)))

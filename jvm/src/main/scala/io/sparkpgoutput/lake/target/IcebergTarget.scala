@@ -77,7 +77,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   protected def directCommits(table: String): Option[IcebergDirect] = Option(directs.get(table))
 
-  protected def commitsOf(table: String): Option[IcebergDirect] = Some(directOf(table))
+  protected def whileQueried(table: String)(run: => Unit): Unit = directOf(table).whileQueried(run)
 
   override def forgetOthers(tables: Set[String]): Unit = {
     Seq(directs, expiries).foreach(_.keySet.removeIf(!tables(_)))

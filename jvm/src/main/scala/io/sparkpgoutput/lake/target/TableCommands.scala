@@ -149,11 +149,11 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     command.foreach(alter(table, _))
   }
 
-  /** Returns what direct commits know of the files of a table. */
+  /** Returns what direct commits know of the files of a table; None before the first one. */
   protected def directCommits(table: String): Option[DirectCommits[_, _]]
 
-  /** The same, also before the first commit; None if the format cannot be written directly. */
-  protected def commitsOf(table: String): Option[DirectCommits[_, _]]
+  /** Runs a query that writes a table. During this time, no direct commit rewrites its files. */
+  protected def whileQueried(table: String)(run: => Unit): Unit
 
   final override def files(table: String): Option[TableFiles] =
     directCommits(table).flatMap(_.tableFiles)
@@ -191,9 +191,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   private def write(session: SparkSession, commit: MarkedCommit, write: TargetWrite): Unit =
     write match {
       case TargetWrite.Direct(change) => attempt(commit, change, Attempts)
-      case other: TargetWrite.Query =>
-        def run(): Unit = query(session, commit, other)
-        commitsOf(commit.table).fold(run())(_.whileQueried(run()))
+      case other: TargetWrite.Query   => whileQueried(commit.table)(query(session, commit, other))
     }
 
   final def commit(
