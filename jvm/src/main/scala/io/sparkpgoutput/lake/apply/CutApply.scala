@@ -160,9 +160,14 @@ final class CutApply(
   /** Waits until a large cut has its memory. Small cuts do not wait: there are only as many as tables that are committed. */
   private def inRoom[T](oid: Long, needed: Long)(fold: => T): T = {
     // A cut that has come later does not overtake one that waits.
-    if (!room.tryAcquire(kib(needed), 0, TimeUnit.SECONDS)) waiting(oid)(room.acquire(kib(needed)))
-    try fold
-    finally room.release(kib(needed))
+    var isHeld = room.tryAcquire(kib(needed), 0, TimeUnit.SECONDS)
+    try {
+      if (!isHeld) waiting(oid) {
+        room.acquire(kib(needed))
+        isHeld = true
+      }
+      fold
+    } finally if (isHeld) room.release(kib(needed)) // The end of the job can interrupt the rest of the wait.
   }
 
   final private class OneCut(
