@@ -156,6 +156,15 @@ final case class CatalogEntry(
   def naturals: Seq[String] = natural.toSeq.flatMap(name => table.copy(target = name).targets)
 }
 
+/**
+ * A snapshot that waits for its commit.
+ *
+ * @param table the table as the snapshot has it
+ * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
+ * @param time when it was made
+ */
+final case class MadeSnapshot(lsn: Long, table: MirroredTable, newest: Int, time: Long)
+
 /** An error of a table. */
 final case class TableFailure(kind: TableFailure.Kind, text: String) {
 

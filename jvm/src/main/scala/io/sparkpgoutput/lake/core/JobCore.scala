@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
@@ -160,32 +160,17 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
 
   // What the copies report.
 
-  /**
-   * A snapshot is made.
-   *
-   * @param table the table as the snapshot has it
-   * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
-   * @return whether the snapshot is still wanted
-   */
-  def snapshotMade(
-      oid: Long,
-      lsn: Long,
-      table: MirroredTable,
-      newest: Int,
-      now: Long
-  ): Boolean =
-    works.get(oid).exists { work =>
-      val kept = current.tables(oid)
-      val isLosing = work.losing.nonEmpty
-      val least = Lsn.max(work.queue.fold(readLsn)(_.from), kept.newestMark.getOrElse(0L))
-      if (isLosing) end(oid)(copyAgain(oid, _, now))
-      else if (Lsn.isBelow(lsn, least)) commands += MakeSnapshot(oid)
-      else {
-        val made = MadeSnapshot(lsn, table, newest, now)
-        if (kept.copyReason.nonEmpty) end(oid)(_.snapshot = Some(made)) else notes(oid, work, made)
-      }
-      !isLosing
-    }
+  /** A snapshot is made. Returns whether it is still wanted. */
+  def snapshotMade(oid: Long, made: MadeSnapshot): Boolean = works.get(oid).exists { work =>
+    val kept = current.tables(oid)
+    val isLosing = work.losing.nonEmpty
+    val least = Lsn.max(work.queue.fold(readLsn)(_.from), kept.newestMark.getOrElse(0L))
+    if (isLosing) end(oid)(copyAgain(oid, _, made.time))
+    else if (Lsn.isBelow(made.lsn, least)) commands += MakeSnapshot(oid)
+    else if (kept.copyReason.nonEmpty) end(oid)(_.snapshot = Some(made))
+    else notes(oid, work, made)
+    !isLosing
+  }
 
   /** The state gets the snapshot before its rows are committed. */
   private def notes(oid: Long, work: TableWork, made: MadeSnapshot): Unit = {

@@ -180,15 +180,16 @@ abstract private[core] class JobMemory(start: JobState) {
       work.queue.fold(0L)(_.changes),
       work.queue.fold(0L)(_.bytes),
       work.queue.flatMap(_.oldest),
-      work.waiting.orElse(work.problem.filter(_ => current.tables(oid).copyReason.nonEmpty))
-        .orElse(lacksSnapshot(current.tables(oid), work).map(_._1)),
-      Option.when(work.waiting.nonEmpty)(Instant.ofEpochMilli(work.notBefore))
+      work.waiting.map(_.reason)
+        .orElse(work.problem.filter(_ => current.tables(oid).copyReason.nonEmpty))
+        .orElse(lacksSnapshot(current.tables(oid), work).map(_.reason)),
+      work.waiting.map(_ => Instant.ofEpochMilli(work.notBefore))
     )
   )
 
   /** Returns whether a table has waited since a time, or longer. */
   def hasWaited(oid: Long, since: Long): Boolean =
-    works.get(oid).exists(work => work.waiting.nonEmpty && work.waitingSince <= since)
+    works.get(oid).exists(_.waiting.exists(_.since <= since))
 
   /**
    * Gives up the tables that have waited for too long, also for the snapshot of a requested copy.
@@ -196,19 +197,19 @@ abstract private[core] class JobMemory(start: JobState) {
    * @param since a table is given up if it has waited since this time, or longer
    */
   def giveUp(since: Long, now: Long): Unit = tables.foreach { case (table, work) =>
-    val waits = work.waiting.map(_ -> work.waitingSince) ++ lacksSnapshot(table, work)
-    for ((reason, _) <- waits.find(_._2 <= since) if work.phase == Phase.Idle) {
+    val waits = work.waiting ++ lacksSnapshot(table, work)
+    for (wait <- waits.find(_.since <= since) if work.phase == Phase.Idle) {
       work.waiting = None
       work.snapshotFailure = None
       // A requested copy would lose the changes before it, so the table keeps them, and the request is over.
       change(table.oid)(_.copy(
-        status = work.failed(reason, now, table.needsCopy),
+        status = work.failed(wait.reason, now, table.needsCopy),
         copyReason = None
       ))
     }
   }
 
-  /** Why the snapshot of a requested copy is not made yet, and since when. */
+  /** Why the snapshot of a requested copy is not made yet. */
   private def lacksSnapshot(table: TableState, work: TableWork) =
     work.snapshotFailure.filter(_ => table.copyReason.nonEmpty && work.snapshot.isEmpty)
 
@@ -432,8 +433,8 @@ final private class TableWork {
   /** When such a table may make its snapshot. Its cuts go on until then. */
   var snapshotAfter = Long.MinValue
 
-  /** Why the snapshot of a requested copy is not made yet, with the time of the first try. */
-  var snapshotFailure = Option.empty[(String, Long)]
+  /** Why the snapshot of a requested copy is not made yet. */
+  var snapshotFailure = Option.empty[TableWait]
 
   /** The live table that a user wants to be copied, while the rows of its snapshot are committed. */
   var live = Option.empty[TableState]
@@ -443,10 +444,9 @@ final private class TableWork {
 
   /** How often the changes before a requested copy have failed since the last commit. */
   var retried = 0
-  var waiting: Option[String] = None
+  var waiting = Option.empty[TableWait]
 
-  /** When `waiting` began, if it is set, and when it was set last. */
-  var waitingSince = 0L
+  /** When the table has begun to wait, or has waited once more, for the last time. */
   var lastWait = Long.MaxValue
 
   /** When rows of the table were stored last. A commit that only compares the definition stores none. */
@@ -529,7 +529,7 @@ final private class TableWork {
 
   def snapshotFails(text: String, now: Long): Unit = {
     snapshotAfter = now + SnapshotPause
-    snapshotFailure = Some((text, snapshotFailure.fold(now)(_._2)))
+    snapshotFailure = Some(TableWait(text, snapshotFailure.fold(now)(_.since)))
   }
 
   /** The reason why the table cannot take its next step passes by itself. */
@@ -545,9 +545,8 @@ final private class TableWork {
   }
 
   private def pause(text: String, now: Long, first: Long, most: Long): Unit = {
-    if (waiting.isEmpty) waitingSince = now
     lastWait = now
-    waiting = Some(text)
+    waiting = Some(TableWait(text, waiting.fold(now)(_.since)))
     notBefore = now + longer(first, most, failures)
     failures += 1
   }
@@ -591,10 +590,8 @@ private object TableWork {
 }
 
 /**
- * A snapshot that waits for its commit.
+ * Why a table waits now.
  *
- * @param table the table as the snapshot has it
- * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
- * @param time when it was made
+ * @param since when it began to wait, for whatever reason
  */
-final private case class MadeSnapshot(lsn: Long, table: MirroredTable, newest: Int, time: Long)
+final private case class TableWait(reason: String, since: Long)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableComparison, TableMode}
 import io.sparkpgoutput.lake.copy.{SnapshotConnections, TableCopy}
-import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
+import io.sparkpgoutput.lake.core.{MadeSnapshot, TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
 import io.sparkpgoutput.lake.target.{
   ColumnChange,
@@ -145,7 +145,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     // The copy can have another mode than the table has had.
     val newest = table.copy(table = copy.table).parts
       .flatMap(ownTables.newestGeneration(job.state, _)).maxOption.getOrElse(0)
-    if (!core(_.snapshotMade(oid, copy.lsn, copy.table, newest, JobClock.millis)))
+    val made = MadeSnapshot(copy.lsn, copy.table, newest, JobClock.millis)
+    if (!core(_.snapshotMade(oid, made)))
       forget(oid): Unit // its lock would stay until the next copy
   }
 

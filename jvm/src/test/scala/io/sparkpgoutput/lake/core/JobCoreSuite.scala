@@ -170,7 +170,7 @@ class JobCoreSuite extends AnyFunSuite {
       },
       "a kill does not lose the request"
     )
-    assert(core.snapshotMade(oid, 300, definition, newest = 1, 2))
+    assert(core.snapshotMade(oid, MadeSnapshot(300, definition, newest = 1, 2)))
     assert(run(core, 3).contains(ApplyCut(oid, 200)))
     core -> queue
   }
@@ -259,7 +259,7 @@ class JobCoreSuite extends AnyFunSuite {
       assert(core.state.tables(oid).former == former && core.state.tables(oid).generation > 1)
       run(core, now).collect { case BeginQueue(oid, _) => core.queueBegun(oid, new OneTransaction) }
       assert(run(core, now).contains(MakeSnapshot(oid)))
-      assert(core.snapshotMade(oid, 300, renamed, newest = 1, now))
+      assert(core.snapshotMade(oid, MadeSnapshot(300, renamed, newest = 1, now)))
       assert(core.state.tables(oid).table == renamed && core.state.tables(oid).former == former)
       run(core, now)
       assert(run(core, now).contains(CommitCopy(oid)))
@@ -411,7 +411,7 @@ class JobCoreSuite extends AnyFunSuite {
     core.giveUp(since = 1, now = 60004)
     assert(!core.isDone(180))
     assert(run(core, 120003).contains(MakeSnapshot(oid)))
-    assert(core.snapshotMade(oid, 300, definition, newest = 1, 120004))
+    assert(core.snapshotMade(oid, MadeSnapshot(300, definition, newest = 1, 120004)))
     core.giveUp(since = 2, now = 120005)
     assert(core.state.tables(oid).status == Live, "the snapshot is made")
     assert(core.shown(oid).waits.isEmpty)
@@ -576,7 +576,7 @@ class JobCoreSuite extends AnyFunSuite {
       core.queueBegun(oid, queue)
       assert(run(core, now).contains(MakeSnapshot(oid)))
       val lsn = math.max(200L, core.state.tables(oid).mark.get)
-      assert(core.snapshotMade(oid, lsn, definition, newest = 1, now))
+      assert(core.snapshotMade(oid, MadeSnapshot(lsn, definition, newest = 1, now)))
       assert((1 to 2).flatMap(_ => run(core, now)).contains(CommitCopy(oid)))
       core.copied(oid, now)
     }
@@ -935,7 +935,7 @@ class JobCoreSuite extends AnyFunSuite {
     copied.resync(oid, "asked", 1)
     (1 to 2).foreach(now => run(copied, now.toLong))
     copied.queueBegun(oid, new OneTransaction)
-    assert(copied.snapshotMade(oid, 300, definition, newest = 1, 3))
+    assert(copied.snapshotMade(oid, MadeSnapshot(300, definition, newest = 1, 3)))
     run(copied, 4)
     assert(run(copied, 5).contains(CommitCopy(oid)))
     // A table that has failed is tried again.

@@ -359,7 +359,7 @@ final class SimulatedProcess(
           failed(oid, TableFailure.Waits, "The target has to follow the columns first.")
         else later(s"snapshot of $oid is made at $lsn") {
           snapshots(oid) = shown -> found
-          core.snapshotMade(oid, shown, found.definition, newest = 0, now): Unit
+          core.snapshotMade(oid, MadeSnapshot(shown, found.definition, newest = 0, now)): Unit
         }
       case _ => failed(oid, TableFailure.Retried, "The table cannot be read.")
     }
