@@ -501,17 +501,18 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   }
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {
-    val due = tables.filter { case (table, work) =>
+    def isDue(table: TableState, work: TableWork) = {
       // The catalog shows the table as it is now, and that nothing is missing for a copy.
       val isReady = work.fingerprint.nonEmpty && work.problem.isEmpty
-      isReady && work.phase == Phase.Idle && work.isDue(now) && !isFull && (table.status match {
+      isReady && work.phase == Phase.Idle && work.isDue(now) && (table.status match {
         case Copying(_, _)               => true
         case Failed(_, _, true, lasting) => !lasting
         case Live                        => mayMakeSnapshot(table, work, now)
         case _                           => false
       }) && !blocked(table.oid)
-    }.toSeq.sortBy { case (table, _) => table.oid }
-    due.take(settings.copiers - works.values.count(_.holdsCopier)).foreach { case (table, work) =>
+    }
+    val places = if (isFull) 0 else settings.copiers - works.values.count(_.holdsCopier)
+    first(places, isDue)((table, _) => table.oid).foreach { case (table, work) =>
       work.triedWith = work.fingerprint
       if (table.needsCopy) {
         val reason = table.status.why.getOrElse("")
@@ -538,9 +539,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     works.values.count(work => work.isCommitted && isOne(work.place))
 
   private def cuts(now: Long, blocked: Set[Long]): Unit = {
-    val places = settings.appliers - committed(_ != CommitPlace.Left)
-    val due = tables.filter { case (table, work) =>
-      places > 0 && work.phase == Phase.Idle && work.isDue(now) && (table.status match {
+    def isDue(table: TableState, work: TableWork) =
+      work.phase == Phase.Idle && work.isDue(now) && (table.status match {
         case Live =>
           (isFull || work.snapshot.nonEmpty || catchesUp(table, work, now) ||
             now - work.lastCommit >= settings.intervalMillis) &&
@@ -549,9 +549,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         case Failed(_, _, false, isLasting) => !isLasting || work.isNews
         case _                              => false
       }) && !blocked(table.oid)
-    }.toSeq
-    val oldest = due.sortBy { case (table, work) => dueSince(table, work) }
-    oldest.take(places).foreach { case (table, work) =>
+    val places = settings.appliers - committed(_ != CommitPlace.Left)
+    first(places, isDue)(dueSince).foreach { case (table, work) =>
       work.triedWith = work.fingerprint
       work.phase = Phase.Applying
       val end = upTo(work)
@@ -560,6 +559,13 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       commands += (if (table.next.nonEmpty) AlterColumns(table.oid) else ApplyCut(table.oid, end))
     }
   }
+
+  /** The first tables that are due; none if there is no place. */
+  private def first(places: Int, isDue: (TableState, TableWork) => Boolean)(
+      order: (TableState, TableWork) => Long
+  ): Seq[(TableState, TableWork)] =
+    if (places <= 0) Nil
+    else tables.filter(isDue.tupled).toSeq.sortBy(order.tupled).take(places)
 
   /**
    * Drops tables that are not published any more. The changes up to the end of the WAL at the look are applied first,
