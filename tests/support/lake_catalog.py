@@ -27,24 +27,20 @@ class LakeCatalog:
     def tables(self, *publications: str) -> dict[str, JavaObject]:
         """Return the tables by their names."""
         names = self._client.seq(publications)
-        found = self._package.PublishedTables.read(
-            self._client.sql, names, self._client.server.majorVersion(), True
-        )
+        found = self._package.PublishedTables.read(self._client.sql, names, True)
         return {table.name().toString(): table for table in elements(found)}
 
     def table(self, oid: int, *publications: str) -> JavaObject | None:
         """Return one table, or None if the publications do not have it under its own name."""
         names = self._client.seq(publications)
-        version = self._client.server.majorVersion()
-        found = self._package.PublishedTables.readOne(self._client.sql, names, version, oid)
+        found = self._package.PublishedTables.readOne(self._client.sql, names, oid)
         return found.get() if found.isDefined() else None
 
     def fingerprint(self, *publications: str, oids: Sequence[int] | None = None) -> JavaObject:
         """Return the fingerprints of the wanted tables, or of all."""
         wanted = self._client.option(None if oids is None else self._client.seq(oids))
         names = self._client.seq(publications)
-        version = self._client.server.majorVersion()
-        return self._package.CatalogFingerprint.read(self._client.sql, names, version, wanted)
+        return self._package.CatalogFingerprint.read(self._client.sql, names, wanted)
 
     def hashes(self, *publications: str, oids: Sequence[int] | None = None) -> dict[int, str]:
         """Return the hashes of the wanted tables, or of all, by their oids."""

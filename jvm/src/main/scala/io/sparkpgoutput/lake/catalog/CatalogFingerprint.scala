@@ -71,18 +71,16 @@ object CatalogFingerprint {
    * Reads the fingerprints of tables. A publication that does not exist is not an error here: its tables are
    * not published.
    *
-   * @param version the major version of the server
    * @param oids the wanted tables; None for all published tables
    */
   def read(
       connection: ServerConnection,
       publications: Seq[String],
-      version: Int,
       oids: Option[Seq[Long]]
   ): CatalogFingerprint = {
     val wanted = oids.map(PublishedTables.array)
     val rows = connection.query(
-      query(version, isLimited = wanted.isDefined),
+      query(connection.majorVersion, isLimited = wanted.isDefined),
       publications.toArray +: wanted.toSeq: _*
     ) { row =>
       val found = Option(row.getString("hash")).map(row.getLong("oid") -> _)

@@ -24,7 +24,6 @@ object PublishedTables {
   /**
    * Reads all tables of publications. Fails if a publication does not exist.
    *
-   * @param version the major version of the server
    * @param waitsForLocks
    *   whether to wait for tables that another session has locked. If not, the result lacks the row filters of such
    *   tables ([[SourceTable.isLocked]]).
@@ -32,21 +31,19 @@ object PublishedTables {
   def read(
       connection: ServerConnection,
       publications: Seq[String],
-      version: Int,
       waitsForLocks: Boolean
   ): Seq[SourceTable] = {
     val filters = if (waitsForLocks) WantedFilters.All else WantedFilters.OfUnlocked
-    new PublishedTables(connection, publications, version, only = None, filters).tables
+    new PublishedTables(connection, publications, only = None, filters).tables
   }
 
   /** Reads one table of publications; None if they do not have it under its own name. */
   def readOne(
       connection: ServerConnection,
       publications: Seq[String],
-      version: Int,
       oid: Long
   ): Option[SourceTable] =
-    new PublishedTables(connection, publications, version, Some(oid), WantedFilters.of(oid))
+    new PublishedTables(connection, publications, Some(oid), WantedFilters.of(oid))
       .tables.find(_.oid == oid)
 
   private[lake] def array(oids: Seq[Long]): String = oids.mkString("{", ",", "}")
@@ -81,11 +78,11 @@ object PublishedTables {
 final private class PublishedTables(
     connection: ServerConnection,
     publications: Seq[String],
-    version: Int,
     only: Option[Long],
     filters: WantedFilters
 ) {
   import PublishedTables._
+  import connection.{majorVersion => version}
 
   def tables: Seq[SourceTable] = {
     SlotChecks.publications(connection, publications)

@@ -62,7 +62,6 @@ final private class ServerReadiness(
   import ServerReadiness.{ExactTypes, Publication}
 
   private val role = connection.query("SELECT current_user")(_.getString(1)).head
-  private val version = connection.majorVersion
   private val publicationsOfJob = readPublications
   private val files = tables.flatMap(_.files)
   private val oidsOfFiles = PublishedTables.array(files.map(_.oid))
@@ -297,7 +296,7 @@ final private class ServerReadiness(
     val (there, unsent) = key.partition(table.columns.map(_.name).toSet)
     val isGenerated = unsent.exists(generated.contains)
     val isFull = table.identity == ReplicaIdentity.Full
-    val publishes = isGenerated && version >= PublishedRelations.FirstWithGeneratedColumns
+    val publishes = isGenerated && connection.majorVersion >= PublishedRelations.FirstWithGeneratedColumns
     Option.when(unsent.nonEmpty && (there.nonEmpty || isGenerated) && (!isFull || publishes)) {
       val named = unsent.map(SqlIdentifier(_)).mkString(", ")
       val remedy =

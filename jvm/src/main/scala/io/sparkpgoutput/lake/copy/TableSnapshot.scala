@@ -169,8 +169,7 @@ private object TableSnapshot {
 
   /** Finds the table, and checks that it is the one that was to be copied. */
   private def sameTable(watcher: ServerConnection, from: CopySource, kept: SourceTable) = {
-    val version = watcher.majorVersion
-    val found = PublishedTables.readOne(watcher, from.publications, version, kept.oid).getOrElse(
+    val found = PublishedTables.readOne(watcher, from.publications, kept.oid).getOrElse(
       throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> kept.name)
     )
     val now = from.hiding(found, Some(kept))

@@ -49,12 +49,7 @@ object Adoption {
       checkJob(state, server, parsed.slot, last)
       val sources = client.query(connection =>
         connection.inSnapshot(
-          PublishedTables.read(
-            connection,
-            parsed.publications,
-            server.majorVersion,
-            waitsForLocks = true
-          )
+          PublishedTables.read(connection, parsed.publications, waitsForLocks = true)
         )
       )
       val same = sameTables(state, sources)

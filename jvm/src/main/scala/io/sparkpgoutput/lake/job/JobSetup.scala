@@ -73,11 +73,10 @@ private[job] object JobSetup {
       target: Try[Target]
   ): Unit = {
     val (ofServer, isFree) = client.query { connection =>
-      val version = connection.majorVersion
-      if (version < Server.OldestVersion) Nil -> false // which is an error of its own
+      if (connection.majorVersion < Server.OldestVersion) Nil -> false // which is an error of its own
       else {
         val tables =
-          PublishedTables.read(connection, options.publications, version, waitsForLocks = false)
+          PublishedTables.read(connection, options.publications, waitsForLocks = false)
         ServerReadiness.of(connection, tables, options.publications).job ->
           SlotState.read(connection, options.slot).forall(_.holder.isEmpty)
       }

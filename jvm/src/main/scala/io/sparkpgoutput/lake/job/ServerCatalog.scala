@@ -88,8 +88,8 @@ final class ServerCatalog(
   }
 
   /** An ALTER TABLE of a table with a row filter delays no other table. */
-  private def published(connection: ServerConnection) = PublishedTables
-    .read(connection, options.publications, server.majorVersion, waitsForLocks = false)
+  private def published(connection: ServerConnection) =
+    PublishedTables.read(connection, options.publications, waitsForLocks = false)
 
   private def isExcluded(source: SourceTable) = options.excludes(source.name)
 
@@ -159,7 +159,7 @@ final class ServerCatalog(
     connection.inSnapshot {
       checkRecovery(connection)
       val source = PublishedTables
-        .readOne(connection, options.publications, server.majorVersion, table.oid)
+        .readOne(connection, options.publications, table.oid)
         .filterNot(isExcluded)
         .getOrElse(
           throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> table.name)
@@ -258,7 +258,7 @@ final class ServerCatalog(
     )
 
   private def fingerprint(connection: ServerConnection, oids: Option[Seq[Long]]) =
-    CatalogFingerprint.read(connection, options.publications, server.majorVersion, oids)
+    CatalogFingerprint.read(connection, options.publications, oids)
 
   private def mirrored(
       connection: ServerConnection,

@@ -72,7 +72,7 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   def copyOut(sql: String): CopyOut = driver.getCopyAPI.copyOut(sql)
 
   /** The major version of the server, such as 18. */
-  def majorVersion: Int = query("SHOW server_version_num")(_.getInt(1)).head / 10000
+  lazy val majorVersion: Int = query("SHOW server_version_num")(_.getInt(1)).head / 10000
 
   /** The value of a setting that is a number, in its own unit. */
   def setting(name: String): Long =
