@@ -67,21 +67,19 @@ final case class ColumnHiding(
   def hide(table: String, more: HiddenColumns): ColumnHiding =
     copy(tables = tables + (table -> (tables.getOrElse(table, HiddenColumns()) ++ more)))
 
-  /** The hidden columns of a table; None if all are shown. */
-  def of(table: TableName): Option[HiddenColumns] =
-    tables.collect { case (key, hidden) if TablePattern.isOf(key, table) => hidden }
+  /** The hidden columns of a table with a name, or of one that has had several names; None if all are shown. */
+  def of(names: TableName*): Option[HiddenColumns] =
+    tables.collect { case (key, hidden) if names.exists(TablePattern.isOf(key, _)) => hidden }
       .reduceOption(_ ++ _)
 
-  /** The hidden columns of a table that has had several names; None if all are shown. */
-  def of(names: Iterable[TableName]): Option[HiddenColumns] =
-    names.flatMap(of(_)).reduceOption(_ ++ _)
+  private def named(names: TableName*) = of(names: _*).getOrElse(HiddenColumns())
 
   private def hashOf(column: String, hidden: HiddenColumns) =
     salt.filter(_ => hidden.hashed.contains(column)).map(_.fingerprint)
 
   /** Returns whether changes of a table with some names have the same hidden columns as an earlier definition. */
   def isAsIn(kept: SourceTable, names: Set[TableName]): Boolean = {
-    val hidden = of(names).getOrElse(HiddenColumns())
+    val hidden = named(names.toSeq: _*)
     kept.excluded.forall(column => hidden.excluded.contains(column.name)) &&
     kept.columns.forall(column =>
       !hidden.excluded.contains(column.name) && column.hash == hashOf(column.name, hidden)
@@ -94,8 +92,6 @@ final case class ColumnHiding(
       column => hashOf(column.name, hidden)
     )
 
-  private def named(names: Iterable[TableName]) = of(names).getOrElse(HiddenColumns())
-
   /**
    * Hides the columns of a table.
    *
@@ -104,7 +100,7 @@ final case class ColumnHiding(
    * @throws LakeException if the options do not fit the table any more
    */
   def apply(source: SourceTable, kept: Option[SourceTable]): SourceTable = {
-    val hidden = named(Seq(source.name))
+    val hidden = named(source.name)
     kept.filter(_.hidden.nonEmpty).foreach(checkNames(source, hidden, _))
     check(source, hidden)
     hide(source, hidden)
@@ -114,12 +110,12 @@ final case class ColumnHiding(
    * Hides the columns of a table that the options name, also if the options do not fit the table. So the job knows from
    * its first look on which columns are to be hidden, whatever names they get before the first copy.
    */
-  def unchecked(source: SourceTable): SourceTable = hide(source, named(Seq(source.name)))
+  def unchecked(source: SourceTable): SourceTable = hide(source, named(source.name))
 
   /** A table with another name keeps what is hidden, even if the options hide other columns under this name. */
   private def checkNames(source: SourceTable, hidden: HiddenColumns, kept: SourceTable): Unit = {
     val now = source.columns.map(column => column.number -> column.name).toMap
-    hidden.shown(kept.hidden, now, named(Seq(source.name, kept.name)).names).foreach {
+    hidden.shown(kept.hidden, now, named(source.name, kept.name).names).foreach {
       case (column, name) if column == name =>
         throw new LakeException(
           "PGOUTPUT_REPLICATE_OPTION.HIDDEN_TABLE_RENAMED",

@@ -59,7 +59,7 @@ final private[job] class ColumnGuard(
   else {
     val kept = state(oid)
     val names = (name +: (catalog.nameOf(oid) ++ kept.map(_.name)).toSeq).distinct
-    hiding.of(names).map { hidden =>
+    hiding.of(names: _*).map { hidden =>
       val areThere = hidden.names.forall(columns.contains)
       // A table that has failed and needs a copy has no queue.
       val followed = kept.filterNot(table => table.isFailed && table.needsCopy)
