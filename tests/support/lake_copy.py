@@ -88,4 +88,5 @@ def open_copy(
 def copy_source(client: SourceClient, publications: Sequence[str]) -> JavaObject:
     """Return the server as copies know it."""
     source = client.jvm.io.sparkpgoutput.lake.copy.CopySource
-    return source(client.address, APPLICATION, client.seq(publications))
+    options, hiding = (getattr(source, f"apply$default${number}")() for number in (4, 5))
+    return source(client.address, APPLICATION, client.seq(publications), options, hiding)

@@ -69,8 +69,6 @@ final private case class CopyPartition(index: Int, range: CopyRange) extends Par
 /**
  * The rows of a table or a partition that one task reads: those in some of its pages.
  *
- * @param firstPage
- *   the first page; None for all rows, if the table has no pages or the role cannot read their numbers
  * @param endPage the page after the last one; None for all pages to the end
  * @param bytes the size of the pages with their TOASTed values, if all pages have the same
  */
@@ -78,14 +76,17 @@ final private case class CopyRange(
     oid: Long,
     name: TableName,
     fileNode: Long,
-    firstPage: Option[Long],
+    firstPage: Long,
     endPage: Option[Long],
     bytes: Long
 ) {
 
-  /** The condition in SQL, if there is one. The server reads only these pages (TID Range Scan). */
+  /**
+   * The condition in SQL. The server reads only these pages (TID Range Scan). For all pages, there is no condition: the
+   * table may have none, or the role cannot read their numbers.
+   */
   def condition: Option[String] = {
-    val from = firstPage.filter(_ > 0).map(page => s"ctid >= '($page,0)'")
+    val from = Option.when(firstPage > 0)(s"ctid >= '($firstPage,0)'")
     val until = endPage.map(page => s"ctid < '($page,0)'")
     Option.when(from.isDefined || until.isDefined)((from ++ until).mkString(" AND "))
   }
@@ -110,14 +111,10 @@ private object CopyRange {
 
   private def split(size: LeafSize, wanted: Long): Seq[CopyRange] = {
     import size.file
-    val whole = CopyRange(file.oid, file.name, file.fileNode, None, None, size.bytes)
-    if (!size.hasPages) Seq(whole)
-    else {
-      val count = math.max(1, math.min(size.pages, (size.bytes + wanted / 2) / wanted))
-      val starts = (0L until count).map(_ * size.pages / count)
-      starts.zip(starts.drop(1).map(Option(_)) :+ None).map { case (first, end) =>
-        whole.copy(firstPage = Some(first), endPage = end, bytes = size.bytes / count)
-      }
+    val count = math.max(1, math.min(size.pages, (size.bytes + wanted / 2) / wanted))
+    val starts = (0L until count).map(_ * size.pages / count)
+    starts.zip(starts.drop(1).map(Option(_)) :+ None).map { case (first, end) =>
+      CopyRange(file.oid, file.name, file.fileNode, first, end, size.bytes / count)
     }
   }
 }
@@ -125,24 +122,22 @@ private object CopyRange {
 /**
  * The size of a table or a partition at the server.
  *
+ * @param pages 0 if its rows cannot be read by the numbers of their pages
  * @param bytes the size with TOASTed values
- * @param hasPages whether its rows can be read by the numbers of their pages
  */
-final private case class LeafSize(file: Leaf, pages: Long, bytes: Long, hasPages: Boolean)
+final private case class LeafSize(file: Leaf, pages: Long, bytes: Long)
 
 private object LeafSize {
   def of(connection: ServerConnection, file: Leaf): LeafSize = connection
     .query(
-      """SELECT pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,
-        |  pg_table_size(c.oid) AS bytes, am.amname = 'heap'
-        |    AND has_column_privilege(c.oid, 'ctid', 'SELECT') AS has_pages
+      """SELECT pg_table_size(c.oid) AS bytes,
+        |  CASE WHEN am.amname = 'heap' AND has_column_privilege(c.oid, 'ctid', 'SELECT')
+        |    THEN pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END AS pages
         |FROM pg_class c JOIN pg_am am ON am.oid = c.relam WHERE c.oid = ?::oid""".stripMargin,
       file.oid
-    )(row =>
-      LeafSize(file, row.getLong("pages"), row.getLong("bytes"), row.getBoolean("has_pages"))
-    )
+    )(row => LeafSize(file, row.getLong("pages"), row.getLong("bytes")))
     .headOption
-    .getOrElse(LeafSize(file, 0, 0, hasPages = false))
+    .getOrElse(LeafSize(file, 0, 0))
 }
 
 /**

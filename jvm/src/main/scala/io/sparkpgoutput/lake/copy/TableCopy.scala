@@ -217,9 +217,6 @@ final case class CopySource(
     address: ServerAddress,
     applicationName: String,
     publications: Seq[String],
-    options: ConversionOptions,
+    options: ConversionOptions = ConversionOptions(),
     hiding: ColumnHiding = ColumnHiding()
-) {
-  def this(address: ServerAddress, applicationName: String, publications: Seq[String]) =
-    this(address, applicationName, publications, ConversionOptions())
-}
+)

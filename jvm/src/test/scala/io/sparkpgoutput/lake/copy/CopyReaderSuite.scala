@@ -12,7 +12,7 @@ import io.sparkpgoutput.source.connection.FakeServer._
 
 class CopyReaderSuite extends AnyFunSuite {
   private val table = SimTable(7, "orders", Vector("id")).definition
-  private val range = CopyRange(7, TableName("public", "a \"b\".c"), 70, None, None, 0)
+  private val range = CopyRange(7, TableName("public", "a \"b\".c"), 70, 0, None, 0)
 
   /** What a task of a copy meets if its name leads to a table with an oid and a file once it is locked. */
   private def errorOf(oid: String, file: String): Throwable = {
@@ -27,7 +27,7 @@ class CopyReaderSuite extends AnyFunSuite {
           if sql.startsWith("SET") || sql.startsWith("BEGIN") || sql.contains("LIMIT 0") =>
         Rows(Seq("done" -> ""))
     })
-    val settings = CopySettings(new CopySource(server.address, "test", Nil), "a snapshot", table)
+    val settings = CopySettings(CopySource(server.address, "test", Nil), "a snapshot", table)
     Using.resource(server)(_ => intercept[Throwable](new CopyReader(settings, range)))
   }
 
