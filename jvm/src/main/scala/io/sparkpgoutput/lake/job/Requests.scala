@@ -29,8 +29,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /** The requests that are being handled. */
   private val underWay = ConcurrentHashMap.newKeySet[String]
 
-  /** The requests for copies that no durable state has yet: the tables that are left, and the revisions. */
-  private val resyncs = mutable.Map.empty[String, (Seq[TableName], Seq[Long])]
+  /** The requests for copies that no durable state has yet: the tables that are left, and the newest revision. */
+  private val resyncs = mutable.Map.empty[String, (Seq[TableName], Long)]
 
   /** The requests that could not be taken at the first attempt. */
   private val delayed = mutable.Set.empty[String]
@@ -53,7 +53,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   def take(): Unit = {
     clean()
     try {
-      resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
+      resyncs.toSeq.foreach { case (id, (tables, revision)) => resync(id, tables, revision) }
       val listed = folder.requests()
       ended.retainAll(listed.map(_.id).asJava): Unit
       val areTaken = listed.filter(request => underWay.add(request.id)).map(isTaken)
@@ -96,7 +96,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     case _: ResyncAllRequest                                       => throw new StartOver
     case ResyncRequest(id, tables) =>
       look()
-      resync(id, tables, Nil)
+      resync(id, tables, 0)
     case VerifyRequest(id, tables) => verifications.ask(id, tables) { isAnswered =>
         // If there is no answer, the request is taken again.
         if (isAnswered) remove(id) else underWay.remove(id): Unit
@@ -129,24 +129,24 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /**
    * Asks for copies. The request is removed when the state has it for all tables.
    *
-   * @param revisions the revisions of the state that have the copies for which the core was already asked
+   * @param revision the revision of the state that has the copies for which the core was already asked; 0 if there are none
    */
-  private def resync(id: String, tables: Seq[TableName], revisions: Seq[Long]): Unit = {
+  private def resync(id: String, tables: Seq[TableName], revision: Long): Unit = {
     val asked = tables.map(name => name -> ask(name))
     val later = asked.collect { case (name, None) => name }
-    val all = revisions ++ asked.flatMap(_._2).flatten
-    if (later.isEmpty && all.forall(number => core.withoutWaking(_.isWritten(number)))) {
+    val newest = asked.flatMap(_._2).foldLeft(revision)(math.max)
+    if (later.isEmpty && core.withoutWaking(_.isWritten(newest))) {
       resyncs -= id
       remove(id)
-    } else resyncs(id) = (later, all)
+    } else resyncs(id) = (later, newest)
   }
 
   /** The last state of the job is durable, and has all requests to the core. */
   def stateEnded(): Unit =
     resyncs.foreach { case (id, (later, _)) => if (later.isEmpty) remove(id) }
 
-  /** Returns the revision that has the request, if the table can be copied. None if the job has to ask again later. */
-  private def ask(name: TableName): Option[Option[Long]] = core { core =>
+  /** Returns the revision that has the request; 0 if the table is not copied, and None if the job has to ask again. */
+  private def ask(name: TableName): Option[Long] = core { core =>
     Requests.table(core.state, name) match {
       case Some(table) if core.isCommittingCopy(table.oid) => None
       case found =>
@@ -154,7 +154,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
           found.flatMap(table => core.resync(table.oid, "A resync was requested.", JobClock.millis))
         if (revision.isEmpty)
           log.warn(s"The table $name is not published or is excluded, so it is not copied.")
-        Some(revision)
+        Some(revision.getOrElse(0L))
     }
   }
 }
