@@ -69,14 +69,14 @@ private object Phase {
   case object Snapshot extends Phase
 
   /** The state with the LSN of the snapshot is written. */
-  final case class Noting(revision: Long) extends Phase
+  final case class NotingSnapshot(revision: Long) extends Phase
   case object Committing extends Phase
 
   /** The job writes the state in which the table is dropped. */
   final case class Dropping(revision: Long) extends Phase
 
   /** The job writes the state in which the table needs a copy. */
-  final case class Giving(revision: Long) extends Phase
+  final case class GivingUpQueue(revision: Long) extends Phase
 }
 
 /** The place of a table among those that are committed at the same time. */

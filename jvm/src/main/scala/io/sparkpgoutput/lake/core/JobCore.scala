@@ -190,7 +190,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     )
     work.snapshot = None
     work.live = Option.when(before.copyReason.nonEmpty)(before)
-    work.phase = Phase.Noting(write())
+    work.phase = Phase.NotingSnapshot(write())
   }
 
   /** No other copy of the job has had this generation, also none of a table that lost its name. */
@@ -336,7 +336,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
           // A live table waits for what its copy needs, and goes on with its changes.
           case (_, Some(problem)) if table.needsCopy => refuse(entry.oid, problem, now)
-          case (Failed(reason, _, _, true), None) if work.isRefused || work.isNews =>
+          case (Failed(reason, _, _, true), None) if work.isRefused || work.hasNewFingerprint =>
             work.isRefused = false
             markForCopy(reason)
           // It was refused by an earlier process, so nothing of its definition is in the target.
@@ -344,7 +344,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
             change(entry.oid)(_.copy(table = entry.table.copy(target = table.target)))
           case _ => ()
         }
-      case Some(table) if table.isFailed && work.isNews => work.notBefore = now
+      case Some(table) if table.isFailed && work.hasNewFingerprint => work.notBefore = now
       case Some(table) if !table.needsCopy && work.followed.contains(entry.fingerprint) =>
         // The definition is the same, so only later transactions can have removed rows without a message.
         change(entry.oid)(_.seenAt(entry.table.source.horizon))
@@ -387,7 +387,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       } else if (!table.isLeft) {
         val problem = works(oid).problem.getOrElse("Another table has its name in the target now.")
         refuse(oid, problem, now)
-        works(oid).phase = Phase.Giving(write())
+        works(oid).phase = Phase.GivingUpQueue(write())
       }
     }
     moves.foreach { case (oid, name) =>
@@ -485,7 +485,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       if (isStuck(table, work) && held > settings.maxHeldWal)
         giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
     }
-    if (isFull && !isGiving) giveUpOne()
+    if (isFull && !isGivingUpQueue) giveUpOne()
   }
 
   /** Commits the snapshots of tables that have all changes before them. */
@@ -544,9 +544,9 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         case Live =>
           (isFull || work.snapshot.nonEmpty || catchesUp(table, work, now) ||
             now - work.lastCommit >= settings.intervalMillis) &&
-          (hasChanges(work) || table.next.nonEmpty || work.isNews)
+          (hasChanges(work) || table.next.nonEmpty || work.hasNewFingerprint)
         // After a lasting error, the job tries again when the definition or the rights have changed.
-        case Failed(_, _, false, isLasting) => !isLasting || work.isNews
+        case Failed(_, _, false, isLasting) => !isLasting || work.hasNewFingerprint
         case _                              => false
       }) && !blocked(table.oid)
     val places = settings.appliers - committed(_ != CommitPlace.Left)

@@ -110,7 +110,7 @@ abstract private[core] class JobMemory(start: JobState) {
           dropQueue(oid, work)
           work.phase = Phase.Queueing
           commands += BeginQueue(oid, work.newSince)
-        case Phase.Noting(needs) if needs <= written =>
+        case Phase.NotingSnapshot(needs) if needs <= written =>
           work.phase = Phase.Committing
           commands += CommitCopy(oid)
         case Phase.Defining(needs) if needs <= written =>
@@ -119,7 +119,7 @@ abstract private[core] class JobMemory(start: JobState) {
         case Phase.Dropping(needs) if needs <= written =>
           work.phase = Phase.Idle
           dropQueue(oid, work)
-        case Phase.Giving(needs) if needs <= written => end(oid)(dropQueue(oid, _))
+        case Phase.GivingUpQueue(needs) if needs <= written => end(oid)(dropQueue(oid, _))
         case _                                       => ()
       }
     }
@@ -138,7 +138,7 @@ abstract private[core] class JobMemory(start: JobState) {
 
   /** Returns whether the snapshot of a copy is made, and its rows are not committed yet. */
   def isCommittingCopy(oid: Long): Boolean = works.get(oid).exists { work =>
-    work.phase == Phase.Committing || work.phase.isInstanceOf[Phase.Noting] ||
+    work.phase == Phase.Committing || work.phase.isInstanceOf[Phase.NotingSnapshot] ||
     work.snapshot.nonEmpty
   }
 
@@ -275,11 +275,10 @@ abstract private[core] class JobMemory(start: JobState) {
   /** The state says first that the table needs a copy. */
   protected def giveUpQueue(table: TableState, work: TableWork, why: String): Unit = {
     change(table.oid)(_.copy(status = table.status match {
-      case Failed(reason, since, _, isLasting) =>
-        Failed(s"$reason $why", since, needsCopy = true, isLasting)
-      case _ => Copying(why)
+      case failed: Failed => failed.copy(reason = s"${failed.reason} $why", needsCopy = true)
+      case _              => Copying(why)
     }))
-    work.phase = Phase.Giving(write())
+    work.phase = Phase.GivingUpQueue(write())
   }
 
   /** Whether a table advances no more: it has failed, or it waits for its store or its rights while others get theirs. */
@@ -299,8 +298,8 @@ abstract private[core] class JobMemory(start: JobState) {
   }
 
   /** Whether a queue is given up. There is room again when the command that drops it has run. */
-  protected def isGiving = commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
-    work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
+  protected def isGivingUpQueue = commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
+    work.phase.isInstanceOf[Phase.GivingUpQueue] || work.losing.exists(!isWritten(_))
   )
 
   protected def giveUpOne(): Unit = {
@@ -496,7 +495,7 @@ final private class TableWork {
 
   /** Whether it has one of the places for copies. */
   def holdsCopier: Boolean = snapshot.nonEmpty || (phase match {
-    case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.Noting(_) |
+    case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.NotingSnapshot(_) |
         Phase.Committing => true
     case _ => false
   })
@@ -504,7 +503,7 @@ final private class TableWork {
   def isCommitted: Boolean = phase == Phase.Applying || phase.isInstanceOf[Phase.Defining]
 
   /** Returns whether the definition or the rights have changed since the last begin of a commit. */
-  def isNews: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
+  def hasNewFingerprint: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
 
   /** When the table has failed first since its last commit or copy. */
   var failedSince = Option.empty[Instant]
