@@ -248,8 +248,8 @@ private object JobFolder {
   private val Status = "status.json"
 
   private val StateName = """(\d{20})\.json""".r
-  private val RequestName = """([0-9A-Za-z-]{1,64})\.json""".r
-  private val AnswerName = """([0-9A-Za-z-]{1,64})\.(\d{1,9})\.json""".r
+  private val RequestName = s"(${JobRequest.Id})\\.json".r
+  private val AnswerName = s"(${JobRequest.Id})\\.(\\d{1,9})\\.json".r
 
   /** Spark's `StreamingCheckpointConstants`, and the folders of the generations of older jobs. */
   private val StreamingName = """offsets|commits|metadata|sources|generation-\d+""".r
@@ -345,7 +345,7 @@ object JobRequest {
   def newId(): String =
     s"${System.currentTimeMillis}-${UUID.randomUUID.toString.take(8)}"
 
-  private val Id = "[0-9A-Za-z-]{1,64}".r
+  private[folder] val Id = "[0-9A-Za-z-]{1,64}".r
 
   private[folder] def checkId(id: String): Unit =
     if (!Id.matches(id)) throw new IllegalArgumentException(s"'$id' is not the id of a request.")
