@@ -62,6 +62,15 @@ final case class JobState(
   def written: Seq[String] =
     tables.values.filter(table => table.owns && table.mark.nonEmpty).flatMap(_.table.targets).toSeq
 
+  /**
+   * The table of each name. Of several tables that have had a name, it is the newest one that the job follows. If there is
+   * none, it is the newest one that the options exclude, and then the newest one that is not published any more.
+   */
+  lazy val named: Map[TableName, TableState] = tables.values.groupBy(_.name).map {
+    case (name, all) =>
+      name -> all.maxBy(table => (!table.isLeft, table.status != TableStatus.Dropped, table.oid))
+  }
+
   /** Adds a table, or replaces what is known of it. If it is not live, its status alone says whether it is copied. */
   def put(table: TableState): JobState = {
     val settled = (table.status, table.copyReason) match {

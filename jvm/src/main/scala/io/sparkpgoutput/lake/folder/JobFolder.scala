@@ -11,6 +11,7 @@ import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.security.AccessControlException
@@ -241,7 +242,12 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
   private def full(name: String) = s"${path.stripSuffix("/")}/$name"
 }
 
-private object JobFolder {
+object JobFolder {
+
+  /** The checkpoint folder at a path, with the file systems of a session. */
+  def of(session: SparkSession, path: String): JobFolder =
+    new JobFolder(path, session.sparkContext.hadoopConfiguration)
+
   private val States = "state"
   private val Requests = "requests"
   private val Answers = "answers"

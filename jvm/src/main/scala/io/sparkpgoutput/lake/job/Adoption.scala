@@ -9,6 +9,7 @@ import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{PublishedTables, SourceTable, TableComparison}
 import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.core.{JobState, TableState}
+import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, UpgradedSlot}
@@ -42,7 +43,7 @@ object Adoption {
     val last = Lsn.parse(lastLsn)
       .getOrElse(throw new LakeException("PGOUTPUT_REPLICATE_OPTION.LSN", "text" -> lastLsn))
     val parsed = ReplicateOptions.ofServer(options)
-    val folder = ResyncCommand.folderOf(clone, parsed.checkpoint)
+    val folder = JobFolder.of(clone, parsed.checkpoint)
     val (epoch, state) = folder.state()
     Using.resource(new ServerClient(parsed.address, parsed.applicationName)) { client =>
       val server = client.replication(Server.of)

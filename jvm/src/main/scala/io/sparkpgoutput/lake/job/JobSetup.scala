@@ -47,7 +47,7 @@ private[job] object JobSetup {
     val client = new ServerClient(options.address, options.applicationName)
     try {
       client.limitLockWaits(LockWait)
-      val folder = new JobFolder(options.checkpoint, session.sparkContext.hadoopConfiguration)
+      val folder = JobFolder.of(session, options.checkpoint)
       folder.check()
       val kept = folder.read()
       // An error of the target waits, because the server says best what is wrong with the connection.

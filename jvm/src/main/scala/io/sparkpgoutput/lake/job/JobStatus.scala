@@ -60,10 +60,10 @@ final private[job] case class StatusNow(
         TableNow(table, shown.get(table.oid), read, at, counted, files.get(table.oid))
       }
 
-  /** The tables by their names. If several tables have had the same name, the newest published one counts. */
-  lazy val named: Map[TableName, TableNow] = tables.groupBy(_.state.name).map { case (name, all) =>
-    name -> all.maxBy(table => (table.state.status != Dropped, table.state.oid))
-  }
+  /** The tables by their names: see [[JobState.named]]. */
+  lazy val named: Map[TableName, TableNow] =
+    tables.filter(table => state.named(table.state.name) == table.state)
+      .map(table => table.state.name -> table).toMap
 }
 
 /**
@@ -177,7 +177,7 @@ object JobStatus {
     val ofMonitors = Seq(
       "labels" -> fields("schema" -> name.namespace, "table" -> name.name),
       "values" -> values(JobMetrics.ofTable, table)
-    ).filter(_ => now.named(name) == table)
+    ).filter(_ => now.state.named(name) == table.state)
     fields(row ++ Seq(
       "oid" -> table.state.oid,
       "mark" -> table.state.mark.map(Lsn.format).orNull,
@@ -211,7 +211,7 @@ object JobStatus {
 
   /** Reads the state of a job, with what `status.json` says of it. */
   def read(session: SparkSession, checkpoint: String): LastStatus = {
-    val folder = new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration)
+    val folder = JobFolder.of(session, checkpoint)
     val (_, state) = folder.state()
     val status = folder.readStatus().map(mapper.readTree(_))
     val nodes = status.toSeq.flatMap(_.path("tables").elements.asScala)

@@ -12,7 +12,6 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.{ErrorText, LakeException}
 import io.sparkpgoutput.lake.catalog.QuotedName
-import io.sparkpgoutput.lake.core.{JobState, TableState}
 import io.sparkpgoutput.lake.folder._
 import io.sparkpgoutput.lake.target.{OwnTables, TargetNames, Targets}
 import io.sparkpgoutput.lake.verify.VerifiedTable
@@ -147,7 +146,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
 
   /** Returns the revision that has the request; 0 if the table is not copied, and None if the job has to ask again. */
   private def ask(name: TableName): Option[Long] = core { core =>
-    Requests.table(core.state, name) match {
+    core.state.named.get(name) match {
       case Some(table) if core.isCommittingCopy(table.oid) => None
       case found =>
         val revision =
@@ -159,13 +158,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   }
 }
 
-private[job] object Requests {
+private object Requests {
   final private val MillisBetweenCleanings = 24 * 3600 * 1000L
-
-  /** The table of a name. The job also knows tables of this name that the server has dropped or the options exclude. */
-  def table(state: JobState, name: TableName): Option[TableState] =
-    state.tables.values.filter(_.name == name).toSeq
-      .sortBy(table => (table.isLeft, -table.oid)).headOption
 }
 
 /** Ends a job that runs, because a user has asked it to start over with copies of all tables. */
@@ -186,9 +180,9 @@ object ResyncCommand {
       checkpoint: String,
       tables: java.util.List[String]
   ): java.util.List[String] = {
-    val folder = folderOf(session, checkpoint)
+    val folder = JobFolder.of(session, checkpoint)
     val (_, state) = folder.state()
-    val wanted = named(tables.asScala.toSeq, state.tables.values.map(_.name).toSeq.distinct)
+    val wanted = named(tables.asScala.toSeq, state.named.keys.toSeq)
     folder.ask(ResyncRequest(JobRequest.newId(), wanted))
     wanted.map(_.toString).asJava
   }
@@ -230,7 +224,7 @@ object ResyncCommand {
       slot: String
   ): Unit =
     if (checkpoint != null) {
-      val folder = folderOf(session, checkpoint)
+      val folder = JobFolder.of(session, checkpoint)
       if (folder.newestEpoch().isEmpty) throw folder.noState
       folder.ask(ResyncAllRequest(JobRequest.newId()))
     } else ClonedSession.run(session) { session =>
@@ -250,9 +244,6 @@ object ResyncCommand {
           )
       }
     }
-
-  private[job] def folderOf(session: SparkSession, checkpoint: String) =
-    new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration)
 }
 
 /** Asks a job to compare tables with the server. */
@@ -270,7 +261,7 @@ object VerifyCommand {
       checkpoint: String,
       tables: java.util.List[String]
   ): AskedVerification = {
-    val folder = ResyncCommand.folderOf(session, checkpoint)
+    val folder = JobFolder.of(session, checkpoint)
     val wanted = named(folder, checkpoint, tables.asScala.toSeq)
     val id = JobRequest.newId()
     folder.ask(VerifyRequest(id, wanted))
@@ -288,7 +279,7 @@ object VerifyCommand {
       tables: java.util.List[String]
   ): Replication = {
     val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)).copy(once = true)
-    val folder = ResyncCommand.folderOf(session, parsed.checkpoint)
+    val folder = JobFolder.of(session, parsed.checkpoint)
     val wanted = named(folder, parsed.checkpoint, tables.asScala.toSeq)
     new Replication(session, parsed, wanted)
   }
@@ -302,7 +293,7 @@ object VerifyCommand {
 
   private def named(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
     val (_, state) = folder.state()
-    val names = state.tables.values.map(_.name).toSeq.distinct
+    val names = state.named.keys.toSeq
     if (names.isEmpty)
       throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLES", "folder" -> checkpoint)
     if (tables.isEmpty) names else ResyncCommand.named(tables, names)

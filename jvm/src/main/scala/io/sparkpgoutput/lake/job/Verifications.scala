@@ -130,7 +130,7 @@ final private[job] class Verifications(
   private def round(names: Seq[TableName], tell: String => Unit): Seq[Result] = {
     // The catalog of the tables matters even if no row of them changes.
     look()
-    val tables = names.map(name => name -> Requests.table(job.state, name))
+    val tables = names.map(name => name -> job.state.named.get(name))
     val oids = tables.flatMap(_._2)
       .filter(table => table.status == Live && !table.table.isHistory).map(_.oid)
     // A table that is held can get another name, or another table can get its name.
@@ -238,7 +238,7 @@ final private[job] class Verifications(
     def skipped(target: String, reason: String, canPass: Boolean) =
       Left(name -> VerifiedTable(name.toString, target, lsn, Left(reason), canPass))
     // The next snapshot has the table that was made again under this name.
-    val isMadeAgain = Requests.table(job.state, name).exists(found => !oid.contains(found.oid))
+    val isMadeAgain = job.state.named.get(name).exists(found => !oid.contains(found.oid))
     oid.flatMap(job.state.tables.get(_)) match {
       case None => skipped(name.toString, "The job has no such table any more.", isMadeAgain)
       case Some(table) if table.status != Live =>
