@@ -195,13 +195,14 @@ class DirectWriteSuite extends DeltaTests {
     val table = new ServerHistory(new Random(1)).wide
     val mark = MarkName("job", table.oid, 0)
     val names = Seq("one", "two", "small")
-    names.foreach { name =>
+    val later = Seq("three", "four", "five")
+    (names ++ later).foreach { name =>
       target.create(name, table.target.schema, table.key, Map.empty)
       target.commit(spark, name, mark, None, 1)(
         TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
       )
     }
-    val (begun, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
+    @volatile var (begun, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
     val (now, most) = (new AtomicInteger, new AtomicInteger)
     val slow = new TargetBehind(target) {
       override def commit(
@@ -221,11 +222,13 @@ class DirectWriteSuite extends DeltaTests {
         if (table != "small") now.decrementAndGet(): Unit
       }
     }
-    val waits = new CountDownLatch(1)
+    @volatile var waits = new CountDownLatch(1)
+    @volatile var isEnding = false
     def waiting(oid: Long)(wait: => Unit): Unit = {
-      assert(oid == table.oid)
+      assert(oid == table.oid && waits.getCount > 0)
       waits.countDown()
       wait
+      if (isEnding) throw new InterruptedException
     }
     val cuts = new CutApply(slow, repairs = false, waiting = waiting(_), memory = 60000)
     def write(name: String, keys: Range) = {
@@ -242,6 +245,20 @@ class DirectWriteSuite extends DeltaTests {
     assert(large.map(Await.result(_, Duration.Inf).changes) == Seq(101, 101))
     assert(most.get == 1)
     assert(names.map(target.read(spark, _).count()) == Seq(101, 101, 3))
+
+    // The end of a job interrupts a cut that has its memory, and waits for its place. The next one does not wait.
+    isEnding = true
+    begun = new CountDownLatch(1)
+    goesOn = new CountDownLatch(1)
+    waits = new CountDownLatch(1)
+    val first = Future(write(later(0), 1 to 101))
+    begun.await()
+    val interrupted = Future(write(later(1), 1 to 101))
+    waits.await()
+    goesOn.countDown()
+    assert(Await.result(first, Duration.Inf).changes == 101)
+    assert(Await.ready(interrupted, Duration.Inf).value.exists(_.isFailure))
+    assert(write(later(2), 1 to 101).changes == 101)
   }
 
   /** Notes whether each write of a cut is a direct one, and refuses direct ones if it is asked to. */
