@@ -81,7 +81,7 @@ final private[job] class ColumnGuard(
       if (kept.awaitsSnapshot)
         hidden.shown(wanted, now.map { case (number, (name, _)) => number -> name }).isEmpty
       else wanted.forall(column => now.get(column.number).contains((column.name, column.version)))
-    def ask: Option[Boolean] = client.query { connection =>
+    def ask: Either[String, Boolean] = client.query { connection =>
       val rows = connection.query(
         """SELECT attnum, attname, a.xmin::text AS version, pg_current_snapshot()::text AS snapshot,
           |  pg_is_in_recovery() AS in_recovery
@@ -95,11 +95,12 @@ final private[job] class ColumnGuard(
         val snapshot = CatalogSnapshot.of(row.getString("snapshot"))
         column -> (row.getBoolean("in_recovery") || xid.forall(snapshot.sees))
       }
-      Option.when(rows.head._2)(areHidden(rows.flatMap(_._1).toMap))
+      Either.cond(rows.head._2, areHidden(rows.flatMap(_._1).toMap), ServerCatalog.NotVisible)
     }
-    def answer = ServerCatalog.whileBehind[Option[Boolean]](_.isEmpty)(ask)
     // The reader starts a new session, as after a lost connection.
-    wanted.isEmpty ||
-    answer.getOrElse(throw new IOException(s"${ServerCatalog.NotVisible.capitalize}."))
+    wanted.isEmpty || ServerCatalog.whileBehind(ask).fold(
+      why => throw new IOException(s"${why.capitalize}."),
+      identity
+    )
   }
 }

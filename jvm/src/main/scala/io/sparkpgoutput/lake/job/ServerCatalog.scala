@@ -94,20 +94,19 @@ final class ServerCatalog(
   private def isExcluded(source: SourceTable) = options.excludes(source.name)
 
   /**
-   * Looks at a table for a cut.
+   * Looks at a table for a cut. `Left` says why the catalog is older than the cut, so that the job asks again.
    *
    * @param xids the transactions of the cut
    */
-  def look(table: TableState, state: JobState, xids: Array[Long]): Look =
+  def look(table: TableState, state: JobState, xids: Array[Long]): Either[String, Look] =
     client.query { connection =>
       val print = fingerprint(connection, Some(Seq(table.oid)))
       if (print.inRecovery) checkRecovery(connection)
-      if (!xids.forall(print.snapshot.sees))
-        Look.Behind(ServerCatalog.NotVisible)
+      if (!xids.forall(print.snapshot.sees)) Left(NotVisible)
       else print.byOid.get(table.oid) match {
-        case None                                                   => Look.Gone
-        case Some(now) if fingerprints.get(table.oid).contains(now) => Look.Same
-        case Some(now) if latest.get(table.oid).exists(_._1 == now) => changed(table.oid)
+        case None                                                   => Right(Look.Gone)
+        case Some(now) if fingerprints.get(table.oid).contains(now) => Right(Look.Same)
+        case Some(now) if latest.get(table.oid).exists(_._1 == now) => Right(changed(table.oid))
         case _ => read(connection, table, state, xids)
       }
     }
@@ -129,18 +128,18 @@ final class ServerCatalog(
       table: TableState,
       state: JobState,
       xids: Array[Long]
-  ): Look = connection.inSnapshot {
+  ): Either[String, Look] = connection.inSnapshot {
     val prints = fingerprint(connection, None)
     val sources = published(connection).filterNot(isExcluded)
     note(prints, mirrored(connection, sources, state))
-    if (!xids.forall(prints.snapshot.sees)) Look.Behind("the catalog of the server is behind")
+    if (!xids.forall(prints.snapshot.sees)) Left("the catalog of the server is behind")
     else sources.find(_.oid == table.oid).filter(_ => prints.byOid.contains(table.oid)) match {
-      case None => Look.Gone
+      case None => Right(Look.Gone)
       case Some(source) if source.isLocked =>
         throw new Waiting(
           s"The changes of ${table.name} wait for another session, which has locked the table."
         )
-      case _ => changed(table.oid)
+      case _ => Right(changed(table.oid))
     }
   }
 
@@ -442,14 +441,15 @@ object ServerCatalog {
     ranks.minOption.map { case (_, other) => other }
   }
 
+  /** Why a catalog is older than a transaction that was read. */
   private[job] val NotVisible =
     "the server has not made the last commits visible yet, which wait for a standby"
 
   /** Asks until the catalog is new enough, for two seconds. A synchronous standby can take milliseconds. */
-  private[job] def whileBehind[T](isBehind: T => Boolean)(ask: => T): T = {
+  private[job] def whileBehind[T](ask: => Either[String, T]): Either[String, T] = {
     val deadline = System.nanoTime() + WaitForCatalog
     var answer = ask
-    while (isBehind(answer) && System.nanoTime() < deadline) {
+    while (answer.isLeft && System.nanoTime() < deadline) {
       Thread.sleep(PauseMillis)
       answer = ask
     }
@@ -469,9 +469,6 @@ object ServerCatalog {
 
     /** The definition in the state is right. */
     case object Same extends Look
-
-    /** The catalog is older than the changes, so the job asks again. */
-    final case class Behind(why: String) extends Look
 
     /** The table is not published any more. Its last definition holds. */
     case object Gone extends Look

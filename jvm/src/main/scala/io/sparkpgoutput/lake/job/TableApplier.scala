@@ -90,13 +90,10 @@ final private[job] class TableApplier(job: JobParts) {
 
   /** Looks at the catalog until it is as new as the cut. */
   private def look(table: TableState, xids: Array[Long]): Look =
-    ServerCatalog.whileBehind[Look](_.isInstanceOf[Look.Behind])(
-      catalog.look(table, job.state, xids)
-    ) match {
-      case Look.Behind(why) =>
-        throw new Waiting(s"The changes of ${table.name} wait for the catalog: $why.")
-      case other => other
-    }
+    ServerCatalog.whileBehind(catalog.look(table, job.state, xids)).fold(
+      why => throw new Waiting(s"The changes of ${table.name} wait for the catalog: $why."),
+      identity
+    )
 
   /**
    * Returns the next definition.
