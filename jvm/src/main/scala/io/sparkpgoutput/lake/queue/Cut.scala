@@ -6,6 +6,8 @@ import java.util.Arrays
 import scala.collection.mutable
 import scala.util.Using
 
+import org.roaringbitmap.RoaringBitmap
+
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.protocol._
@@ -68,21 +70,12 @@ final class Cut private[queue] (
   /** The distinct xids of its transactions, in ascending order. The first call reads the whole cut. */
   lazy val xids: Array[Long] = {
     // There can be millions, so none of them becomes an object.
-    val found = new mutable.ArrayBuilder.ofLong
+    val found = new RoaringBitmap
     readEntries { entries =>
       if (entries.tag == MessageType.Tag.Begin)
-        found.addOne(BeginMessage.xid(entries.message())): Unit
+        found.add(BeginMessage.xid(entries.message()).toInt)
     }
-    val sorted = found.result()
-    Arrays.sort(sorted)
-    var count = 0
-    sorted.foreach { xid =>
-      if (count == 0 || sorted(count - 1) != xid) {
-        sorted(count) = xid
-        count += 1
-      }
-    }
-    Arrays.copyOf(sorted, count)
+    found.toArray.map(Integer.toUnsignedLong)
   }
 
   /** The definitions of the changes. It reads the whole cut. */
