@@ -106,8 +106,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       shape: TableShape
   ): Unit = {
     val columns = TargetTypes.of(format, table, schema, key)
-    place.make()
-    place.removeUnfinished(table)
+    place.prepare(table)
     make(table, columns, key, defaults(columns, properties) ++ properties, shape)
   }
 

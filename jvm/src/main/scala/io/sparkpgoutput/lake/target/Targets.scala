@@ -189,11 +189,8 @@ sealed trait TablePlace {
   /** The folder in which tables are made, if it is known. */
   def location: Option[Path]
 
-  /** Makes the namespace or the folder of the tables. */
-  def make(): Unit
-
-  /** Removes what was made for a table when its CREATE TABLE was interrupted. */
-  def removeUnfinished(table: String): Unit
+  /** Makes the namespace or the folder of the tables, and removes what an interrupted CREATE TABLE has left of one. */
+  def prepare(table: String): Unit
 
   /** Removes a table with its files, if it is there. */
   def drop(table: String): Unit
@@ -240,7 +237,7 @@ final class CatalogPlace(session: SparkSession, val catalogName: String, namespa
       catalog.listTables(namespace.toArray)
         .filter(table => TablePlace.mayExist(catalog.tableExists(table))).map(_.name).toSeq
 
-  def make(): Unit =
+  def prepare(table: String): Unit =
     if (lacksNamespace) session.sql(s"CREATE NAMESPACE IF NOT EXISTS $quoted")
 
   /** The warehouse can be a file system that is not mounted. */
@@ -261,8 +258,6 @@ final class CatalogPlace(session: SparkSession, val catalogName: String, namespa
         session.conf.get("spark.sql.warehouse.dir")
       )
   }).map(new Path(_))
-
-  def removeUnfinished(table: String): Unit = ()
 
   /** Keeps the files if the catalog does not remove them: some never do, or not if `gc.enabled` is false. */
   def drop(table: String): Unit = if (!lacksNamespace) {
@@ -339,11 +334,11 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
 
   def location: Option[Path] = Some(root)
 
-  def make(): Unit = files.mkdirs(root)
-
   /** Delta makes no table in a folder that has a log without commits. */
-  def removeUnfinished(table: String): Unit =
+  def prepare(table: String): Unit = {
+    files.mkdirs(root)
     if (!exists(table)) files.delete(new Path(path(table), FolderPlace.Log), true): Unit
+  }
 
   /** Removes the log first, so that no table is left if the removal is interrupted. */
   def drop(table: String): Unit = {
