@@ -68,11 +68,11 @@ final private[target] class DeltaDirect(
       comment: String,
       check: OptimisticTransaction => Unit
   )(change: DirectTable => DirectChange): Long = synchronized {
-    val transaction = new DirectTransaction(log, catalogTable, snapshot)
+    val transaction = new DirectTransaction(catalogTable, snapshot)
     check(transaction)
     // With this and the isolation level, Delta refuses the commit if somebody else has written since the lookup.
     transaction.readWholeTable()
-    val layout = layoutOf(this.layout, snapshot, transaction)
+    val layout = layoutOf(this.layout, snapshot)
     this.layout = Some(layout)
     val files = filesOf(snapshot)
     val found = change(new DeltaVersion(layout, files, keys))
@@ -158,8 +158,7 @@ final private[target] class DeltaDirect(
   }
 
   private def besideCommits(snapshot: Snapshot): DeltaLayout = {
-    val transaction = new DirectTransaction(log, catalogTable, snapshot)
-    val layout = layoutOf(rewriting, snapshot, transaction)
+    val layout = layoutOf(rewriting, snapshot)
     rewriting = Some(layout)
     layout
   }
@@ -176,7 +175,7 @@ final private[target] class DeltaDirect(
     )(rewrite.carried(files.files.get(_))).flatten
     if (carried.isEmpty) layout.removeAll()
     carried.foreach { positions =>
-      val transaction = new DirectTransaction(log, catalogTable, snapshot)
+      val transaction = new DirectTransaction(catalogTable, snapshot)
       transaction.readWholeTable()
       val now = System.currentTimeMillis
       val old = rewrite.files.map(file => files.files(file.path))
@@ -208,13 +207,8 @@ final private[target] class DeltaDirect(
     carried.nonEmpty
   }
 
-  private def layoutOf(
-      before: Option[DeltaLayout],
-      snapshot: Snapshot,
-      transaction: DirectTransaction
-  ): DeltaLayout =
-    before.filter(_.isOf(snapshot))
-      .getOrElse(new DeltaLayout(session, log, snapshot, transaction))
+  private def layoutOf(before: Option[DeltaLayout], snapshot: Snapshot): DeltaLayout =
+    before.filter(_.isOf(snapshot)).getOrElse(new DeltaLayout(session, catalogTable, snapshot))
 
   private def keptOf(snapshot: Snapshot): Option[DeltaFiles] = keptFiles.filter(files =>
     files.id == snapshot.metadata.id && files.schema == snapshot.metadata.schema
@@ -395,11 +389,8 @@ private object DeltaDirect {
 }
 
 /** A transaction that fails if anything was written since its snapshot. */
-final private class DirectTransaction(
-    log: DeltaLog,
-    catalogTable: Option[CatalogTable],
-    snapshot: Snapshot
-) extends KnownTransactions(log, catalogTable, snapshot) {
+final private class DirectTransaction(catalogTable: Option[CatalogTable], snapshot: Snapshot)
+    extends KnownTransactions(catalogTable, snapshot) {
 
   override protected def getIsolationLevelToUse(
       actions: Seq[Action],
@@ -423,11 +414,8 @@ final private class DirectTransaction(
  * A transaction that asks Spark for the transactions of applications only if the checksum lacks them, and leaves
  * checkpoints to [[DeltaTarget.checkpoint]].
  */
-private class KnownTransactions(
-    log: DeltaLog,
-    catalogTable: Option[CatalogTable],
-    snapshot: Snapshot
-) extends OptimisticTransaction(log, catalogTable, snapshot) {
+private class KnownTransactions(catalogTable: Option[CatalogTable], snapshot: Snapshot)
+    extends OptimisticTransaction(snapshot.deltaLog, catalogTable, snapshot) {
 
   private val versions = DeltaDirect.transactions(snapshot)
 

@@ -9,7 +9,7 @@ import scala.util.Try
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, GenericInternalRow, Literal}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
@@ -22,7 +22,6 @@ import org.apache.spark.sql.delta.util.{DeltaFileOperations, JsonUtils}
 import org.apache.spark.sql.delta.{
   DeltaColumnMapping,
   DeltaConcurrentModificationException,
-  DeltaLog,
   Snapshot
 }
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
@@ -248,12 +247,12 @@ private object DeltaFiles {
 /** Reads and writes the data files of a table, as long as its columns are the same. */
 final private class DeltaLayout(
     session: SparkSession,
-    log: DeltaLog,
-    snapshot: Snapshot,
-    transaction: DirectTransaction
+    catalogTable: Option[CatalogTable],
+    snapshot: Snapshot
 ) {
   import DeltaLayout._
 
+  private val log = snapshot.deltaLog
   private val metadata = snapshot.metadata
   private val protocol = snapshot.protocol
 
@@ -340,11 +339,10 @@ final private class DeltaLayout(
     (factory, new TaskAttemptContextImpl(job.getConfiguration, id))
   }
 
-  private val tracker =
-    transaction.statistics(
-      stored.map(physical),
-      DataTypeUtils.fromAttributes(partitions.map(physical))
-    )
+  private val tracker = new DirectTransaction(catalogTable, snapshot).statistics(
+    stored.map(physical),
+    DataTypeUtils.fromAttributes(partitions.map(physical))
+  )
   private var statistics = Option.empty[DeltaTaskStatisticsTracker]
   private var written = 0
 

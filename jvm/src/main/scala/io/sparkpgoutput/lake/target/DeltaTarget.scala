@@ -490,16 +490,14 @@ final class DeltaTarget(
       table,
       (_, direct) => if ((direct.log eq log) && !isOther) direct else null
     ): Unit
-    OpenedTable(log, catalogTable, found)
+    OpenedTable(catalogTable, found)
   }
 }
 
 /** A table as Delta has it. */
-final private case class OpenedTable(
-    log: DeltaLog,
-    catalogTable: Option[CatalogTable],
-    snapshot: Snapshot
-)
+final private case class OpenedTable(catalogTable: Option[CatalogTable], snapshot: Snapshot) {
+  def log: DeltaLog = snapshot.deltaLog
+}
 
 object DeltaTarget {
 
@@ -574,7 +572,7 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
     val begun = begin
     if (isFirst) {
       isFirst = false
-      val transaction = new KnownTransactions(begun.deltaLog, begun.catalogTable, begun.snapshot)
+      val transaction = new KnownTransactions(begun.catalogTable, begun.snapshot)
       check(transaction)
       transaction
     } else begun
