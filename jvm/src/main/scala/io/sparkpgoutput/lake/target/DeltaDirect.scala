@@ -5,6 +5,8 @@ import java.time.{Duration, Instant}
 import java.util.UUID
 import java.util.zip.CRC32
 
+import scala.util.Try
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -19,6 +21,7 @@ import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBi
 import org.apache.spark.sql.delta.stats.DeltaJobStatisticsTracker
 import org.apache.spark.sql.delta.util.JsonUtils
 import org.apache.spark.sql.delta.{
+  DeltaConcurrentModificationException,
   DeltaLog,
   DeltaOperations,
   IsolationLevel,
@@ -77,14 +80,16 @@ final private[target] class DeltaDirect(
     val files = filesOf(snapshot)
     val found = change(new DeltaVersion(layout, files, keys))
     val (added, (actions, changed)) =
-      layout.writing(layout.write(found.added) -> deletions(layout, files, found.deleted))
+      layout.orRemoved(layout.write(found.added) -> deletions(layout, files, found.deleted))
     val operation =
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
     // A store can report that the version exists because it has lost its answer to the first request.
     // By then, another process of the job can have gone on from it.
     def isMade = transactions(log.update())
       .forall(_.get(mark.appId).exists(found => !Lsn.isBelow(found, mark.version)))
-    val version = layout.committing(isMade)(transaction.commit(actions ++ added :+ mark, operation))
+    val version = layout.committing(isConflict(_) && !Try(isMade).getOrElse(true))(
+      transaction.commit(actions ++ added :+ mark, operation)
+    )
     if (version == snapshot.version + 1) {
       val newFiles = added.map(fresh(_, files))
       keep(files.next(version, found.deleted.keys, changed ++ newFiles))
@@ -137,10 +142,10 @@ final private[target] class DeltaDirect(
     }
     begun.exists { case (layout, rewrite, partition) =>
       val added = Option.when(rewrite.rows > 0)(
-        layout.writing(layout.write(rewrite.foreach, partition, dataChange = false))
+        layout.orRemoved(layout.write(rewrite.foreach, partition, dataChange = false))
       )
       afterQuery(layout.removeAll())(
-        commitRewrite(layout.writing(update()), layout, rewrite, added)
+        commitRewrite(layout.orRemoved(update()), layout, rewrite, added)
       )
     }
   }
@@ -169,7 +174,7 @@ final private[target] class DeltaDirect(
       rewrite: Rewrite,
       added: Option[AddFile]
   ): Boolean = {
-    val files = layout.writing(filesOf(snapshot))
+    val files = layout.orRemoved(filesOf(snapshot))
     val carried = Option.when(
       layout.isOf(snapshot) && isDirect(snapshot)
     )(rewrite.carried(files.files.get(_))).flatten
@@ -179,7 +184,7 @@ final private[target] class DeltaDirect(
       transaction.readWholeTable()
       val now = System.currentTimeMillis
       val old = rewrite.files.map(file => files.files(file.path))
-      val file = layout.writing(added.map { add =>
+      val file = layout.orRemoved(added.map { add =>
         if (positions.isEmpty) fresh(add, files)
         else {
           val deleted = new RoaringBitmapArray
@@ -196,8 +201,8 @@ final private[target] class DeltaDirect(
       val removed =
         old.map(file => withoutStatistics(file.add.removeWithTimestamp(now, dataChange = false)))
       val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
-      // A rewrite has no mark that says whether it was made.
-      val version = layout.committing(isMade = true)(
+      // A rewrite has no mark that says whether it was made, so its files stay.
+      val version = layout.committing(_ => false)(
         transaction.commit(removed ++ file.map(_.add), operation)
       )
       if (version == snapshot.version + 1)
@@ -280,6 +285,10 @@ private object DeltaDirect {
   final private val VectorVersion = 1
 
   private val CheckpointAfter = Duration.ofMinutes(10)
+
+  /** Returns whether somebody else has written the table. */
+  def isConflict(problem: Throwable): Boolean =
+    problem.isInstanceOf[DeltaConcurrentModificationException]
 
   /**
    * Returns why a table is not written directly. The features that are known to need only data files and

@@ -5,7 +5,6 @@ import java.time.ZoneOffset
 import java.util.UUID
 
 import scala.collection.mutable
-import scala.util.Try
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
@@ -19,11 +18,7 @@ import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray
 import org.apache.spark.sql.delta.stats.{DeltaFileStatistics, DeltaTaskStatisticsTracker}
 import org.apache.spark.sql.delta.storage.dv.HadoopFileSystemDVStore
 import org.apache.spark.sql.delta.util.{DeltaFileOperations, JsonUtils}
-import org.apache.spark.sql.delta.{
-  DeltaColumnMapping,
-  DeltaConcurrentModificationException,
-  Snapshot
-}
+import org.apache.spark.sql.delta.{DeltaColumnMapping, Snapshot}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.types._
@@ -249,7 +244,7 @@ final private class DeltaLayout(
     session: SparkSession,
     catalogTable: Option[CatalogTable],
     snapshot: Snapshot
-) {
+) extends CommitWriter[Path] {
   import DeltaLayout._
 
   private val log = snapshot.deltaLog
@@ -346,43 +341,15 @@ final private class DeltaLayout(
   private var statistics = Option.empty[DeltaTaskStatisticsTracker]
   private var written = 0
 
-  /** The files of the next commit. */
-  private val newFiles = mutable.ArrayBuffer.empty[Path]
+  /** VACUUM LITE would never find a file of a commit that is not made. */
+  override protected def delete(file: Path): Unit =
+    file.getFileSystem(conf).delete(file, false): Unit
 
   /** Names a file that is written for the next commit. */
   def newFile(name: String): Path = {
     val path = new Path(log.dataPath, name)
-    newFiles += path
+    note(path)
     path
-  }
-
-  /** Writes files, and removes them after an error. */
-  def writing[T](write: => T): T =
-    try write
-    catch {
-      case problem: Throwable =>
-        removeAll()
-        throw problem
-    }
-
-  /**
-   * Commits the files, and removes them if another writer has prevented the commit. After any other error they stay,
-   * because the commit can have been made although its answer was lost.
-   *
-   * @param isMade whether the commit is in the table after a conflict, or may be
-   */
-  def committing[T](isMade: => Boolean)(commit: => T): T =
-    try commit
-    catch {
-      case conflict: DeltaConcurrentModificationException =>
-        if (!Try(isMade).getOrElse(true)) removeAll()
-        throw conflict
-    } finally newFiles.clear()
-
-  /** Removes the files of a commit that is not made. VACUUM LITE would never find them. */
-  def removeAll(): Unit = {
-    newFiles.foreach(path => Try(path.getFileSystem(conf).delete(path, false)))
-    newFiles.clear()
   }
 
   /** Writes a file for each partition of rows. */

@@ -80,13 +80,14 @@ final private[target] class IcebergDirect(keys: TableKeys)
       .validateDeletedFiles()
     val left = writer.orRemoved(write(delta, writer, files, found))
     // If the mark is refused, the files stay, because it can be the mark of this commit, whose answer was lost.
-    try orConflict(writer)(delta.commit())
-    catch {
-      // A rollback or an expiry has removed the snapshot of the lookup.
-      case problem: IllegalArgumentException
-          if operations.refresh().metadataFileLocation != metadata.metadataFileLocation =>
-        writer.removeAll(problem)
-        throw new ValidationException(problem, "%s", problem.getMessage)
+    writer.committing(isConflict(_)) {
+      try delta.commit()
+      catch {
+        // A rollback or an expiry has removed the snapshot of the lookup.
+        case problem: IllegalArgumentException
+            if operations.refresh().metadataFileLocation != metadata.metadataFileLocation =>
+          throw new ValidationException(problem, "%s", problem.getMessage)
+      }
     }
     count(table)
     keptFiles = filesAfter(table, files, left)(_.summary.get(mark._1) == mark._2)
@@ -101,18 +102,6 @@ final private[target] class IcebergDirect(keys: TableKeys)
   )(isOwn: Snapshot => Boolean): Option[IcebergFiles] = Option(table.currentSnapshot)
     .filter(made => isOwn(made) && Option(made.parentId) == before.snapshot.map(Long.box))
     .map(made => before.copy(snapshot = Some(made.snapshotId), files = left))
-
-  /**
-   * Commits, and removes the files if somebody else's commit prevents that. After another error the files stay,
-   * because the commit can have been made although its answer was lost.
-   */
-  private def orConflict(writer: IcebergWriter)(commit: => Unit): Unit =
-    try commit
-    catch {
-      case problem: RuntimeException if isConflict(problem) =>
-        writer.removeAll(problem)
-        throw problem
-    }
 
   private def filesIn(table: BaseTable) =
     total(table.operations.current, "data-files") + total(table.operations.current, "delete-files")
@@ -172,14 +161,13 @@ final private[target] class IcebergDirect(keys: TableKeys)
     }
     begun.exists { case (writer, rewrite, write) =>
       val added = writer.orRemoved(Option.when(rewrite.rows > 0)(write()))
-      def giveUp() = writer.removeAll(new ValidationException("A query writes the table."))
-      afterQuery(giveUp()) {
+      afterQuery(writer.removeAll()) {
         val found = writer.orRemoved(update())
         val table = new BaseTable(new CheckedOperations(found.operations), found.name)
         val replaced = writer.orRemoved(replacement(table, writer, rewrite, added))
         replaced.foreach { case (replace, files, left) =>
           keptFiles = None
-          orConflict(writer)(replace.commit())
+          writer.committing(isConflict(_))(replace.commit())
           count(table)
           countRewritten(rewrite)
           filesAtLook = filesIn(table)
@@ -210,8 +198,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
     val files = filesOf(table, metadata)
     val isSame = IcebergVersion.rewritten(metadata).sameSchema(writer.schema)
     val carried = Option.when(isSame)(rewrite.carried(files.files.get(_))).flatten
-    if (carried.isEmpty)
-      writer.removeAll(new ValidationException("The files were changed by somebody else."))
+    if (carried.isEmpty) writer.removeAll()
     carried.map { positions =>
       val old = rewrite.files.map(file => files.files(file.path))
       val kept = files.files -- old.map(_.path)

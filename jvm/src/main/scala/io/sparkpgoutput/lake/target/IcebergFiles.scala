@@ -2,14 +2,13 @@ package io.sparkpgoutput.lake.target
 
 import java.io.{EOFException, FileNotFoundException, UncheckedIOException}
 import java.nio.ByteBuffer
-import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
+import java.util.concurrent.ConcurrentHashMap
 import java.util.function.Supplier
 import java.util.zip.{GZIPInputStream, ZipException}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.Using
-import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.{Decimal, StructType}
@@ -342,8 +341,9 @@ final private class IcebergWriter(
     val table: BaseTable,
     val metadata: TableMetadata,
     val schema: Schema
-) {
-  private val newFiles = new ConcurrentLinkedQueue[String]
+) extends CommitWriter[String] {
+
+  override protected def delete(file: String): Unit = table.io.deleteFile(file)
 
   private def files(format: FileFormat) =
     OutputFileFactory.builderFor(table, 0, 0).format(format)
@@ -359,7 +359,7 @@ final private class IcebergWriter(
   ): EncryptedOutputFile = {
     val file =
       if (spec.isUnpartitioned) files.newOutputFile() else files.newOutputFile(spec, partition)
-    newFiles.add(file.encryptingOutputFile.location)
+    note(file.encryptingOutputFile.location)
     file
   }
 
@@ -455,7 +455,7 @@ final private class IcebergWriter(
         )
         writer.close()
         val vector = writer.result.deleteFiles.get(0)
-        newFiles.add(vector.location)
+        note(vector.location)
         written.put(deletion.file.path, vector): Unit
       }
     deletions.map { deletion =>
@@ -463,21 +463,6 @@ final private class IcebergWriter(
       add(vector)
       deletion.file.withDeleted(List(new DeletedRows(vector, deletion.all)), deletion.all)
     }
-  }
-
-  /** Removes the files after an error of a step before the commit. */
-  def orRemoved[T](step: => T): T =
-    try step
-    catch {
-      case NonFatal(problem) =>
-        removeAll(problem)
-        throw problem
-    }
-
-  /** Removes the files of a commit that is not made. */
-  def removeAll(problem: Throwable): Unit = newFiles.forEach { location =>
-    try table.io.deleteFile(location)
-    catch { case NonFatal(another) => problem.addSuppressed(another) }
   }
 }
 

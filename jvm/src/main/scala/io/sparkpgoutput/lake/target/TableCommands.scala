@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.target
 
 import java.lang.ref.SoftReference
 import java.time.{Duration, Instant}
+import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.util.Try
 
@@ -326,6 +327,49 @@ object TableProperties {
       .isFailure
 
   private def text(value: String) = s"'${value.replace("\\", "\\\\").replace("'", "\\'")}'"
+}
+
+/**
+ * Writes the files of commits, and removes the files of a commit that is not made.
+ *
+ * @tparam F a file
+ */
+abstract private[target] class CommitWriter[F] {
+  private val newFiles = new ConcurrentLinkedQueue[F]
+
+  protected def delete(file: F): Unit
+
+  /** Notes a file of the next commit. */
+  final protected def note(file: F): Unit = newFiles.add(file): Unit
+
+  /** Runs a step before the commit, and removes the files after an error. */
+  final def orRemoved[T](step: => T): T =
+    try step
+    catch {
+      case problem: Throwable =>
+        removeAll()
+        throw problem
+    }
+
+  /**
+   * Commits the files, and removes them if another writer has prevented the commit. After any other error they stay,
+   * because the commit can have been made although its answer was lost.
+   *
+   * @param isPrevented whether an error says that the commit is not in the table
+   */
+  final def committing[T](isPrevented: Exception => Boolean)(commit: => T): T =
+    try commit
+    catch {
+      case problem: Exception if isPrevented(problem) =>
+        removeAll()
+        throw problem
+    } finally newFiles.clear()
+
+  /** Removes the files of a commit that is not made. */
+  final def removeAll(): Unit = {
+    newFiles.forEach(file => Try(delete(file)): Unit)
+    newFiles.clear()
+  }
 }
 
 private[target] object DirectCommits {
