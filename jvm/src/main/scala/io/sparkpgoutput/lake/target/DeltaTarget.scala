@@ -10,7 +10,6 @@ import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.commands.WriteIntoDelta
 import org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
 import org.apache.spark.sql.delta.{
-  DeltaConcurrentModificationException,
   DeltaLog,
   DeltaOptions,
   OptimisticTransaction,
@@ -78,11 +77,7 @@ final class DeltaTarget(
 
   def mark(table: String, name: MarkName): Option[Long] = mark(table, snapshot(table), name)
 
-  def generation(table: String, job: String, oid: Long): Option[Int] =
-    MarkName.newest(transactions(snapshot(table)).keys, job, oid)
-
-  def newest(table: String, job: String): Option[MarkName] =
-    MarkName.newest(transactions(snapshot(table)).keys, job)
+  protected def markNames(table: String): Iterable[String] = transactions(snapshot(table)).keys
 
   def version(table: String): String = snapshot(table).version.toString
 
@@ -244,8 +239,7 @@ final class DeltaTarget(
       else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
   )
 
-  protected def isOvertaken(problem: Exception): Boolean =
-    problem.isInstanceOf[DeltaConcurrentModificationException]
+  protected def isConflict(problem: Throwable): Boolean = DeltaDirect.isConflict(problem)
 
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit = {
     import commit.{lsn, name, table}

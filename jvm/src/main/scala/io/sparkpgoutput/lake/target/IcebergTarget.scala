@@ -142,11 +142,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   def mark(table: String, name: MarkName): Option[Long] =
     IcebergMark.read(operations(table), sqlName(table), name)
 
-  def generation(table: String, job: String, oid: Long): Option[Int] =
-    MarkName.newest(operations(table).current.properties.keySet.asScala, job, oid)
-
-  def newest(table: String, job: String): Option[MarkName] =
-    MarkName.newest(operations(table).current.properties.keySet.asScala, job)
+  protected def markNames(table: String): Iterable[String] = properties(table).keys
 
   def version(table: String): String =
     Option(operations(table).current.currentSnapshot).fold("")(_.snapshotId.toString)
@@ -222,7 +218,12 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   private def directOf(table: String): IcebergDirect =
     directs.computeIfAbsent(table, _ => new IcebergDirect(keys.table(table)))
 
-  protected def isOvertaken(problem: Exception): Boolean = IcebergDirect.isConflict(problem)
+  /** A ValidationException of a query can have other causes. */
+  protected def isConflict(problem: Throwable): Boolean =
+    problem.isInstanceOf[CommitFailedException]
+
+  override protected def isOvertaken(problem: Exception): Boolean =
+    IcebergDirect.isConflict(problem)
 
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit = {
     val marked = new BaseTable(marking(commit), load(commit.table).name)

@@ -73,6 +73,15 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   final protected def retained(since: Instant, oldest: Option[Instant]): Instant =
     (oldest.toSeq :+ since).max
 
+  /** Returns the names of the marks of a table, and other names. */
+  protected def markNames(table: String): Iterable[String]
+
+  final def generation(table: String, job: String, oid: Long): Option[Int] =
+    MarkName.newest(markNames(table), job, oid)
+
+  final def newest(table: String, job: String): Option[MarkName] =
+    MarkName.newest(markNames(table), job)
+
   /** Lets the next query see what others committed. */
   protected def refresh(table: String): Unit
 
@@ -161,8 +170,11 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** Commits without a query. After a conflict, it is called again, and the lookup begins again. */
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit
 
+  /** Returns whether an error of the format says that somebody else has committed at the same time. */
+  protected def isConflict(problem: Throwable): Boolean
+
   /** Returns whether another writer has prevented a direct commit or a rewrite. */
-  protected def isOvertaken(problem: Exception): Boolean
+  protected def isOvertaken(problem: Exception): Boolean = isConflict(problem)
 
   /** Rewrites files. Returns whether there were any. */
   protected def rewrite(table: String): Boolean
@@ -286,21 +298,6 @@ object TableCommands {
 
   /** How often a direct commit is tried while others write the table. */
   final private val Attempts = 5
-
-  /**
-   * The classes of the errors that Delta and Iceberg throw if somebody else commits at the same
-   * time. They are names, because the JARs may be absent. A ValidationException of Iceberg can have
-   * other causes.
-   */
-  private val Conflicts = Set(
-    "io.delta.exceptions.DeltaConcurrentModificationException",
-    "org.apache.spark.sql.delta.DeltaConcurrentModificationException",
-    "org.apache.iceberg.exceptions.CommitFailedException"
-  )
-
-  private def isConflict(problem: Throwable) =
-    Iterator.iterate[Class[_]](problem.getClass)(_.getSuperclass).takeWhile(_ != null)
-      .exists(of => Conflicts(of.getName))
 
   /** Returns a column as CREATE TABLE and ALTER TABLE have it. */
   private[target] def column(field: StructField): String =
