@@ -207,15 +207,14 @@ final class DeltaTarget(
   }
 
   private def check(commit: MarkedCommit)(transaction: OptimisticTransaction): Unit = {
-    import commit.{expected, name, table}
+    import commit.{name, table}
     // This also makes Delta refuse the commit if another one with such a mark comes before.
     transaction.txnVersion(name.toString)
     // A copy of an empty table has no files by which Delta would find the conflict.
     transaction.txnVersion(name.next.toString)
-    if (name.isReplaced(transactions(transaction.snapshot).keys))
-      throw TargetError.copiedAgain(sqlName(table))
-    val found = mark(table, transaction.snapshot, name)
-    if (found != expected) throw TargetError.otherMark(sqlName(table), expected, found)
+    val names = transactions(transaction.snapshot).keys
+    commit.problem(sqlName(table), names, mark(table, transaction.snapshot, name))
+      .foreach(throw _)
   }
 
   protected def directCommits(table: String): Option[DeltaDirect] = Option(directs.get(table))

@@ -209,9 +209,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   }
 
   private def marking(commit: MarkedCommit) = {
-    import commit.{expected, lsn, name, table}
-    Option(expiries.get(table)).foreach(_.commits.incrementAndGet())
-    new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
+    Option(expiries.get(commit.table)).foreach(_.commits.incrementAndGet())
+    new MarkingOperations(operations(commit.table), sqlName(commit.table), commit)
   }
 
   /** Returns what is known of the files of a table, whoever has written them. */
@@ -543,11 +542,10 @@ private class CheckedOperations(operations: TableOperations) extends TableOperat
  */
 final private class MarkingOperations(
     operations: TableOperations,
-    table: String,
-    name: MarkName,
-    expected: Option[Long],
-    lsn: Long
+    sqlName: String,
+    mark: MarkedCommit
 ) extends CheckedOperations(operations) {
+  import mark.{lsn, name}
 
   @volatile private var committed = false
 
@@ -561,21 +559,20 @@ final private class MarkingOperations(
     .nextOption().exists(_.snapshotId == source)
 
   override protected def mayBeExpired(now: TableMetadata): Boolean =
-    IcebergMark.read(now, io(), table, name).exists(!Lsn.isBelow(_, lsn))
+    IcebergMark.read(now, io(), sqlName, name).exists(!Lsn.isBelow(_, lsn))
 
   override def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
-    val found = IcebergMark.read(base, io(), table, name)
-    if (name.isReplaced(base.properties.keySet.asScala))
-      throw refused(TargetError.copiedAgain(table))
-    if (found != expected) throw refused(TargetError.otherMark(table, expected, found))
+    val names = base.properties.keySet.asScala
+    mark.problem(sqlName, names, IcebergMark.read(base, io(), sqlName, name))
+      .foreach(problem => throw refused(problem))
     if (!sources.forall(isSource(base, _)))
       throw refused(TargetError.conflict(
-        table,
+        sqlName,
         new ValidationException("The rows that stay were read from an earlier snapshot.")
       ))
     val snapshot = metadata.currentSnapshot
     if (snapshot == null || snapshot == base.currentSnapshot)
-      throw refused(new LakeException("PGOUTPUT_TARGET_FORMAT.NOT_CURRENT", "table" -> table))
+      throw refused(new LakeException("PGOUTPUT_TARGET_FORMAT.NOT_CURRENT", "table" -> sqlName))
     val property = IcebergMark.property(lsn, snapshot)
     val marked = TableMetadata.buildFrom(metadata).setProperties(JMap.of(name.toString, property))
     super.commit(base, marked.build())

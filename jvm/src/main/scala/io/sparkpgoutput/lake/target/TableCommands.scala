@@ -292,7 +292,23 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
  * @param expected the mark of this name that the table has
  * @param lsn the mark that it gets
  */
-final case class MarkedCommit(table: String, name: MarkName, expected: Option[Long], lsn: Long)
+final case class MarkedCommit(table: String, name: MarkName, expected: Option[Long], lsn: Long) {
+
+  /**
+   * Returns why the commit cannot be made.
+   *
+   * @param sqlName the name of the table in SQL
+   * @param names the names of the marks of the version that the commit replaces, and other names
+   * @param found the mark of this version
+   */
+  def problem(
+      sqlName: String,
+      names: Iterable[String],
+      found: => Option[Long]
+  ): Option[LakeException] =
+    if (name.isReplaced(names)) Some(TargetError.copiedAgain(sqlName))
+    else Some(found).filter(_ != expected).map(TargetError.otherMark(sqlName, expected, _))
+}
 
 object TableCommands {
 

@@ -65,8 +65,11 @@ class MarkingOperationsSuite extends AnyFunSuite {
     Files.createTempDirectory("iceberg").resolve("t").toString
   )
 
+  private def marked(on: TableOperations, expected: Option[Long], lsn: Long) =
+    new MarkingOperations(on, "t", MarkedCommit("t", name, expected, lsn))
+
   private def appends(on: TableOperations, lsn: Long, expected: Option[Long]) =
-    new BaseTable(new MarkingOperations(on, "t", name, expected, lsn), "t").newFastAppend()
+    new BaseTable(marked(on, expected, lsn), "t").newFastAppend()
       .set(name.toString, lsn.toString).commit()
 
   private def mark(table: Table) = {
@@ -143,7 +146,7 @@ class MarkingOperationsSuite extends AnyFunSuite {
   test("a staged commit, which does not become the current snapshot, is refused") {
     val made = table()
     val error = intercept[ValidationException](
-      new BaseTable(new MarkingOperations(operations(made), "t", name, None, 5), "t")
+      new BaseTable(marked(operations(made), None, 5), "t")
         .newFastAppend().stageOnly().commit()
     )
     val reason = error.getCause.asInstanceOf[LakeException]
@@ -164,7 +167,7 @@ class MarkingOperationsSuite extends AnyFunSuite {
     val made = table()
     appends(operations(made), 5, None)
     made.refresh()
-    val marking = new MarkingOperations(operations(made), "t", name, Some(5), 6)
+    val marking = marked(operations(made), Some(5), 6)
     marking.sources = Set(made.currentSnapshot.snapshotId)
     made.newFastAppend().commit()
     val error =
