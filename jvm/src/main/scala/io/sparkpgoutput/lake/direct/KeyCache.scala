@@ -61,7 +61,7 @@ final class KeyCache(
   @volatile private var failed = System.nanoTime() - KeyCache.PauseNanos
 
   /** The bytes that are reserved for keys that are being collected. */
-  private var collecting = 0L
+  private var collected = 0L
   private val files = new AtomicLong
 
   /** Returns the keys of a table by its name, with what earlier lookups have kept. */
@@ -72,20 +72,21 @@ final class KeyCache(
     tables.asScala.foreach { case (name, found) => if (!names(name)) found.clear() }
 
   /**
-   * Reserves memory in which the keys of a file are collected, until [[unreserve]]. Many threads do this, each for a
-   * file.
+   * Runs work that collects the keys of a file in memory. Many threads do this, each for a file.
    *
-   * @return whether there is room for these keys now. If not, the lookup does not keep them.
+   * @param work takes whether there is room for these keys now. If not, the lookup does not keep them.
    */
-  private[direct] def reserve(numbers: Long): Boolean = synchronized {
+  private[direct] def collecting[T](numbers: Long)(work: Boolean => T): T = {
     val bytes = numbers * 8
-    val takes = numbers <= MostNumbers && bytes <= math.max(memory, disk) &&
-      collecting + bytes <= math.max(memory, Runtime.getRuntime.maxMemory / 8)
-    if (takes) collecting += bytes
-    takes
+    val takes = synchronized {
+      val takes = numbers <= MostNumbers && bytes <= math.max(memory, disk) &&
+        collected + bytes <= math.max(memory, Runtime.getRuntime.maxMemory / 8)
+      if (takes) collected += bytes
+      takes
+    }
+    try work(takes)
+    finally if (takes) synchronized(collected -= bytes)
   }
-
-  private[direct] def unreserve(numbers: Long): Unit = synchronized(collecting -= numbers * 8)
 
   /** How many numbers have room, also in place of those of tables without a lookup for ten minutes. */
   private[direct] def room: Long = synchronized {
@@ -394,13 +395,6 @@ final class TableKeys private[direct] (private[direct] val cache: KeyCache) {
   }
 
   private[direct] def of(file: DirectFile): Option[KeptKeys] = Option(files.get(file.path))
-
-  /** Runs work that collects keys, if the cache has room for them. */
-  private[direct] def collecting[T](numbers: Long)(work: Boolean => T): T = {
-    val takes = cache.reserve(numbers)
-    try work(takes)
-    finally if (takes) cache.unreserve(numbers)
-  }
 
   /** The numbers that are kept. */
   private[direct] def numbers: Long = numbers(onDisk = false) + numbers(onDisk = true)

@@ -168,7 +168,8 @@ final class KeyLookup(
      * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
      */
     def collecting(file: DirectFile, end: Option[Int])(search: Option[FileKeys] => Unit): Unit =
-      table.keys.collecting(file.rows * FileKeys.width(width, haveAll = end.isEmpty)) { isKept =>
+      table.keys.cache.collecting(file.rows * FileKeys.width(width, haveAll = end.isEmpty)) {
+        isKept =>
         if (isKept || keys.nonEmpty) {
           val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
           search(collected)

@@ -245,10 +245,11 @@ class KeyLookupSuite extends AnyFunSuite {
   test("the keys of all files that are read at the same time take a part of the heap only") {
     val part = Runtime.getRuntime.maxMemory / 8 / 8 / 3 * 2 // of the numbers that have room
     val cache = new KeyCache(1000, Long.MaxValue, Files.createTempDirectory("keys").toFile)
-    assert(cache.reserve(part) && !cache.reserve(part))
-    cache.unreserve(part)
-    assert(cache.reserve(part))
-    assert(!KeyCache.none.reserve(1))
+    cache.collecting(part) { takes =>
+      assert(takes && !cache.collecting(part)(identity))
+    }
+    assert(cache.collecting(part)(identity))
+    assert(!KeyCache.none.collecting(1)(identity))
   }
 
   for ((memory, disk) <- Seq(1000L -> 0L, 0L -> 1000L, 1000L -> 1000L))
