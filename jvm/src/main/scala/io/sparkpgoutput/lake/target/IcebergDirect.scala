@@ -244,11 +244,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       .filter(file => ContentFileUtil.isFileScoped(file) || !held(file.location)).toSeq
   }
 
-  private def bitmapOf(positions: Array[Long]) = {
-    val bitmap = new RoaringBitmap
-    positions.foreach(position => bitmap.add(position.toInt))
-    bitmap
-  }
+  private def bitmapOf(positions: Array[Long]) = RoaringBitmap.bitmapOf(positions.map(_.toInt): _*)
 
   /** Writes the files of a commit, and returns the data files that the table has after it. */
   private def write(
