@@ -402,10 +402,7 @@ final class DeltaTarget(
       case _                             => found.snapshot.metadata.partitionColumns
     }
     def checked(rows: DataFrame) = DeltaPartitionText.checked(rows, partition)
-    write match {
-      case _: TargetWrite.Merge => ()
-      case _                    => optimizeWrite(session, partition)
-    }
+    if (!write.isInstanceOf[TargetWrite.Merge]) optimizeWrite(session, partition)
     try TransactionExecutionObserver.withObserver(first) {
         write match {
           case TargetWrite.Append(rows) => checked(rows).writeTo(sqlName(table)).append()

@@ -6,10 +6,11 @@ import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.util.Try
 
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.pgoutput.RowsOfRdd
-import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
@@ -134,25 +135,23 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     refresh(table)
     val columns = session.table(sqlName(table)).schema
     def has(name: String) = columns.exists(_.name.equalsIgnoreCase(name))
-    def inTarget(column: StructType) = TargetTypes.of(format, table, column, Nil).head
+    def inTarget(name: String, dataType: DataType) =
+      TargetTypes.of(format, table, new StructType().add(name, dataType), Nil)
     val command = change match {
       case ColumnChange.Add(name, dataType) =>
-        val sent = new StructType().add(name, dataType)
-        val added = inTarget(sent)
+        val added = inTarget(name, dataType)
         Option.when(!has(name)) {
-          allowTypes(table, sent)
-          s"ADD COLUMNS (${column(added)})"
+          allowTypes(table, added)
+          s"ADD COLUMNS (${column(added.head)})"
         }
       case ColumnChange.Rename(from, to) =>
         Option.when(has(from))(
           s"RENAME COLUMN ${TablePlace.quoted(from)} TO ${TablePlace.quoted(to)}"
         )
       case ColumnChange.Widen(name, dataType) =>
-        val wider = inTarget(new StructType().add(name, dataType))
-        Option.when(
-          columns.find(_.name.equalsIgnoreCase(name)).forall(_.dataType != wider.dataType)
-        )(
-          s"ALTER COLUMN ${TablePlace.quoted(name)} TYPE ${wider.dataType.sql}"
+        val wider = inTarget(name, dataType).head.dataType
+        Option.when(!columns.exists(of => of.name.equalsIgnoreCase(name) && of.dataType == wider))(
+          s"ALTER COLUMN ${TablePlace.quoted(name)} TYPE ${wider.sql}"
         )
     }
     command.foreach(alter(table, _))
@@ -332,14 +331,12 @@ object TableProperties {
 
   /** Returns the text between the parentheses of TBLPROPERTIES. */
   def sql(properties: Map[String, String]): String = properties.toSeq.sorted
-    .map { case (name, value) => s"${text(name)} = ${text(value)}" }.mkString(", ")
+    .map { case (name, value) => s"${Literal(name).sql} = ${Literal(value).sql}" }.mkString(", ")
 
   /** Returns whether Spark keeps a property for itself, such as the owner. Its parser decides that. */
   def isReserved(name: String): Boolean =
     Try(CatalystSqlParser.parsePlan(s"CREATE TABLE t TBLPROPERTIES (${sql(Map(name -> ""))})"))
       .isFailure
-
-  private def text(value: String) = s"'${value.replace("\\", "\\\\").replace("'", "\\'")}'"
 }
 
 /**

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.pgoutput.TablePlans
 import org.apache.spark.sql.types._
@@ -184,7 +185,7 @@ object DeltaPartitionText {
   /** Returns the SQL of a value that fails for such a text. */
   def checked(value: String, column: String): String =
     s"CASE WHEN $value IN ('', '${ExternalCatalogUtils.DEFAULT_PARTITION_NAME}') " +
-      s"THEN ${Raised.raise(s"'${column.replace("\\", "\\\\").replace("'", "\\'")}'")} ELSE $value END"
+      s"THEN ${Raised.raise(Literal(column).sql)} ELSE $value END"
 
   /** Returns rows that fail if a column has such a text. */
   def checked(rows: DataFrame, columns: Seq[String]): DataFrame = {
