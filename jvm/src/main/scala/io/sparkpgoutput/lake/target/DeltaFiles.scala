@@ -9,7 +9,7 @@ import scala.collection.mutable
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
-import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, GenericInternalRow, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
@@ -277,34 +277,42 @@ final private class DeltaLayout(
     readers.computeIfAbsent(columns, readerOf)
   }
 
-  private def readerOf(columns: Seq[Int]) =
+  private def readerOf(columns: Seq[Int]) = {
+    val (inFile, ofPartition) = columns.partition(stored.contains)
     new ParquetFileFormat().buildReaderWithPartitionValues(
       session,
       inFiles,
-      new StructType,
-      StructType(columns.map(at => inFiles(stored.indexOf(at)))),
+      StructType(ofPartition.map(schema)),
+      StructType(inFile.map(at => inFiles(stored.indexOf(at)))),
       Nil,
       Map(FileFormat.OPTION_RETURNING_BATCH -> "false"),
       log.newDeltaHadoopConf() // The reader writes its columns into it.
     )
+  }
 
   def read[T](file: DeltaFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T = {
-    val inFile = columns.filter(stored.contains)
-    val rows = readStored(file, inFile)
-    def withPartition = {
-      val values = columns.map { at =>
-        if (stored.contains(at)) null
-        else DeltaPartition.value(file.partition.getOrElse(nameOf(at), null), schema(at).dataType)
-      }.toArray[Any]
-      val places = inFile.map(columns.indexOf(_)).toIndexedSeq
-      val types = inFile.map(schema(_).dataType).toIndexedSeq
-      val whole = new GenericInternalRow(values)
-      rows.map { row =>
-        places.indices.foreach(at => values(places(at)) = DirectTable.value(row, at, types(at)))
-        whole
+    val (inFile, ofPartition) = columns.partition(stored.contains)
+    val rows = reader(columns)(PartitionedFile(
+      InternalRow.fromSeq(ofPartition.map(at =>
+        DeltaPartition.value(file.partition.getOrElse(nameOf(at), null), schema(at).dataType)
+      )),
+      SparkPath.fromPath(DeltaFileOperations.absolutePath(log.dataPath.toString, file.path)),
+      0,
+      file.bytes,
+      Array.empty,
+      0,
+      file.bytes
+    ))
+    // Spark's reader adds the values of the partition at the end.
+    def inOrder = {
+      val places = columns.map((inFile ++ ofPartition).indexOf(_)).toIndexedSeq
+      val row = ProjectingInternalRow(StructType(columns.map(schema)), places)
+      rows.map { read =>
+        row.project(read)
+        row
       }
     }
-    try use(if (inFile.length == columns.length) rows else withPartition)
+    try use(if (ofPartition.isEmpty) rows else inOrder)
     finally rows match {
         case open: AutoCloseable => open.close()
         case _                   => ()
@@ -312,19 +320,6 @@ final private class DeltaLayout(
   }
 
   private def nameOf(at: Int) = DeltaColumnMapping.getPhysicalName(schema(at))
-
-  private def readStored(file: DeltaFile, columns: Seq[Int]): Iterator[InternalRow] = {
-    val path = DeltaFileOperations.absolutePath(log.dataPath.toString, file.path)
-    reader(columns)(PartitionedFile(
-      InternalRow.empty,
-      SparkPath.fromPath(path),
-      0,
-      file.bytes,
-      Array.empty,
-      0,
-      file.bytes
-    ))
-  }
 
   private lazy val (factory, context) = {
     val job = Job.getInstance(conf)
