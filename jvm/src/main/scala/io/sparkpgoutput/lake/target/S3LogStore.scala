@@ -11,7 +11,7 @@ import scala.util.Using
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.storage.LogStore
-import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.SparkEnv
 
 import io.delta.storage.S3SingleDriverLogStore
 import org.apache.hadoop.conf.Configuration
@@ -65,9 +65,8 @@ private object S3LogStore {
 /** Lets Delta commit atomically to tables in S3, or refuses the target. */
 private object S3Commits {
 
-  /** The buckets that were checked for a SparkContext. The next one in this JVM has settings of its own. */
-  private val checked = mutable.Set.empty[String]
-  private var context: SparkContext = _
+  /** The buckets that were checked, with the ids of their applications, each of which has settings of its own. */
+  private val checked = mutable.Set.empty[(String, String)]
 
   /**
    * Checks once for each bucket that commits are atomic. If the user names no log store, Delta takes [[S3LogStore]]
@@ -81,13 +80,10 @@ private object S3Commits {
     val bucket = Option(folder.toUri.getScheme).filter(ObjectStores.S3)
       .map(scheme => s"$scheme://${folder.toUri.getAuthority}")
     bucket.exists { bucket =>
+      val ofApplication = session.sparkContext.applicationId -> bucket
       synchronized {
-        if (context ne session.sparkContext) {
-          checked.clear()
-          context = session.sparkContext
-        }
-        val isChanged = !checked(bucket) && choose(session, folder)
-        checked += bucket
+        val isChanged = !checked(ofApplication) && choose(session, folder)
+        checked += ofApplication
         isChanged
       }
     }
