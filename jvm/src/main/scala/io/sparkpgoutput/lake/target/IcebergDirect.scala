@@ -148,11 +148,9 @@ final private[target] class IcebergDirect(keys: TableKeys)
           // Only the manifests say which ids the rows of a new file of v3 have got.
           val read = if (metadata.formatVersion < 3) files else IcebergFiles.of(table, metadata)
           val version = new IcebergVersion(table, columns, read, keys)
-          val wanted = due.map(_.path).toSet
-          val chosen = version.files.filter(file => wanted(file.path))
           val writer = new IcebergWriter(table, metadata, columns)
           val one = files.files(due.head.path).file
-          val rewrite = new Rewrite(version, chosen.toIndexedSeq)
+          val rewrite = new Rewrite(version, due.map(file => read.files(file.path)).toIndexedSeq)
           val write = () =>
             writer.data(rewrite.foreach, metadata.spec(one.specId), one.partition)
           (writer, rewrite, write)
