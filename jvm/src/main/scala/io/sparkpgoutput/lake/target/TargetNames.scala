@@ -184,9 +184,8 @@ object TargetTypes {
       )
       if (key.contains(field.name) && !isComparable(field.dataType))
         fail("rows cannot be found by values of this type")
-      field.copy(
-        dataType = inTarget(format, field.dataType).getOrElse(fail(s"$format does not have it"))
-      )
+      if (exists(field.dataType)(isLacking)) fail(s"$format does not have it")
+      field.copy(dataType = inTarget(format, field.dataType))
     })
 
   /** The options of `to_json` for values that are compared as texts. By default, it writes milliseconds. */
@@ -199,22 +198,19 @@ object TargetTypes {
   def isComparable(dataType: DataType): Boolean =
     !exists(dataType)(part => part.isInstanceOf[MapType] || part == VariantType)
 
-  private def inTarget(format: String, dataType: DataType): Option[DataType] = dataType match {
-    case ByteType | ShortType if format == LakeFormat.Iceberg.name         => Some(IntegerType)
-    case _: CharType | _: VarcharType if format == LakeFormat.Iceberg.name => Some(StringType)
-    case ArrayType(element, nulls) => inTarget(format, element).map(ArrayType(_, nulls))
+  private def inTarget(format: String, dataType: DataType): DataType = dataType match {
+    case ByteType | ShortType if format == LakeFormat.Iceberg.name         => IntegerType
+    case _: CharType | _: VarcharType if format == LakeFormat.Iceberg.name => StringType
+    case ArrayType(element, nulls) => ArrayType(inTarget(format, element), nulls)
     case MapType(key, value, nulls) =>
-      for (key <- inTarget(format, key); value <- inTarget(format, value))
-        yield MapType(key, value, nulls)
+      MapType(inTarget(format, key), inTarget(format, value), nulls)
     case StructType(fields) =>
-      val inner =
-        fields.map(field => inTarget(format, field.dataType).map(t => field.copy(dataType = t)))
-      Option.when(inner.forall(_.nonEmpty))(StructType(inner.flatten))
-    case _ => Option.when(!lacking(dataType))(dataType)
+      StructType(fields.map(field => field.copy(dataType = inTarget(format, field.dataType))))
+    case other => other
   }
 
   /** Returns whether neither format has a type. Spark has TIME from 4.1 on. */
-  private def lacking(dataType: DataType) = dataType match {
+  private def isLacking(dataType: DataType) = dataType match {
     case CalendarIntervalType | NullType | _: DayTimeIntervalType | _: YearMonthIntervalType => true
     case other => other.typeName.startsWith("time(") || other.typeName == "time"
   }
