@@ -339,15 +339,6 @@ final private[direct] class FileKeys(rows: Int, val width: Int) {
   }
 }
 
-private[direct] object FileKeys {
-
-  /**
-   * How many numbers a row takes at most while keys are collected: those of the key, and half a number for its position,
-   * twice. If some rows have no key, `numbers` makes a copy.
-   */
-  def width(ofKey: Int, haveAll: Boolean): Int = (ofKey + 1) * (if (haveAll) 1 else 2)
-}
-
 /**
  * The keys for which a lookup would have read too many rows.
  *

@@ -167,15 +167,17 @@ final class KeyLookup(
      *
      * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
      */
-    def collecting(file: DirectFile, end: Option[Int])(search: Option[FileKeys] => Unit): Unit =
-      table.keys.cache.collecting(file.rows * FileKeys.width(width, haveAll = end.isEmpty)) {
-        isKept =>
+    def collecting(file: DirectFile, end: Option[Int])(search: Option[FileKeys] => Unit): Unit = {
+      // The numbers of the key, and half a number for its position, twice. If some rows have no key, there is a copy.
+      val ofRow = (width + 1) * (if (end.isEmpty) 1 else 2)
+      table.keys.cache.collecting(file.rows * ofRow) { isKept =>
         if (isKept || keys.nonEmpty) {
           val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
           search(collected)
           collected.foreach(table.keys.keep(names, file, _))
         }
       }
+    }
 
     /**
      * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
