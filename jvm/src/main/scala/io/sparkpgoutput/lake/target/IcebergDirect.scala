@@ -368,30 +368,29 @@ private object IcebergDirect {
   def problem(operations: TableOperations): Option[String] = {
     val metadata = operations.current
     val properties = metadata.properties.asScala.toSeq.sorted
-    Option.when(metadata.formatVersion < 2 || metadata.formatVersion > 3)(
-      s"the table has the version ${metadata.formatVersion} of the format"
-    ).orElse(metadata.spec.fields.asScala.map(_.transform).find(isUnknown(_)).map(transform =>
-      s"the table has partitions by $transform"
-    ))
-      .orElse(metadata.spec.fields.asScala.find(isInStruct(metadata.schema, _)).map(field =>
+    val partitioning = metadata.spec.fields.asScala
+    Seq(
+      Option.when(metadata.formatVersion < 2 || metadata.formatVersion > 3)(
+        s"the table has the version ${metadata.formatVersion} of the format"
+      ),
+      partitioning.map(_.transform).find(isUnknown(_)).map(transform =>
+        s"the table has partitions by $transform"
+      ),
+      partitioning.find(isInStruct(metadata.schema, _)).map(field =>
         s"the table has partitions by ${metadata.schema.findColumnName(field.sourceId)}"
-      ))
-      .orElse(
-        Option.when(!operations.encryption.isInstanceOf[PlaintextEncryptionManager])(
-          "the table is encrypted"
-        )
-      )
-      .orElse(Option.when(!metadata.properties.getOrDefault(
-        MergeMode,
-        ""
-      ).equalsIgnoreCase(OnRead))(
+      ),
+      Option.when(!operations.encryption.isInstanceOf[PlaintextEncryptionManager])(
+        "the table is encrypted"
+      ),
+      Option.when(!OnRead.equalsIgnoreCase(metadata.properties.get(MergeMode)))(
         s"the table does not have the property $MergeMode=$OnRead"
-      ))
-      .orElse(properties.collectFirst {
+      ),
+      properties.collectFirst {
         case (name, value) if isUnknown(name, value) => s"the table has the property $name=$value"
-      })
-      .orElse(metadata.schema.columns.asScala.flatMap(fieldProblem(_)).headOption)
-      .orElse(DirectCommits.tooMany(total(metadata, "data-files")))
+      },
+      metadata.schema.columns.asScala.flatMap(fieldProblem(_)).headOption,
+      DirectCommits.tooMany(total(metadata, "data-files"))
+    ).flatten.headOption
   }
 
   /** Returns a number that the summary of the current snapshot has. */
