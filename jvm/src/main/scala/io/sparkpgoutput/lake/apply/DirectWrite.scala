@@ -141,9 +141,9 @@ final class DirectWrite(
             new mutable.ArrayBuilder.ofLong
           ) += place.position
       }
-      var index = -1
+      val ofKeyed = places.iterator
       val written = changes.flatMap { row =>
-        val place = if (op(row) == RowOp.Replace) null else { index += 1; places(index) }
+        val place = if (op(row) == RowOp.Replace) null else ofKeyed.next()
         // With `repair`, the target need not have a row that is deleted.
         val isWritten =
           if (hasVersions) op(row) == RowOp.Replace || place != null
