@@ -132,8 +132,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
    * can be repeated.
    */
   final def alter(table: String, changes: Seq[ColumnChange]): Unit = changes.foreach { change =>
-    refresh(table)
-    val columns = session.table(sqlName(table)).schema
+    val columns = read(session, table).schema
     def has(name: String) = columns.exists(_.name.equalsIgnoreCase(name))
     def inTarget(name: String, dataType: DataType) =
       TargetTypes.of(format, table, new StructType().add(name, dataType), Nil)
@@ -238,8 +237,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
 
   /** The rows of a new copy, with a NULL for each of the other columns of the target. */
   final protected def withOthers(table: String, rows: DataFrame): DataFrame = {
-    refresh(table)
-    val others = CharVarcharUtils.getRawSchema(session.table(sqlName(table)).schema)
+    val others = CharVarcharUtils.getRawSchema(read(session, table).schema)
       .filterNot(field => rows.columns.exists(_.equalsIgnoreCase(field.name)))
       .map(field => StructField(field.name, field.dataType))
     val nulls = RowsOfRdd.withTexts(StructType(others)).map(field =>
