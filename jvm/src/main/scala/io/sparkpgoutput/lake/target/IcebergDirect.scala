@@ -221,8 +221,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
             fresh.map(_ -> bitmap)
           beside.flatMap(_.deletes).filter(ContentFileUtil.isFileScoped).distinct
             .foreach(replace.deleteFile(_))
-          all.zip(writer.positions(all)(replace.addFile(_))).map { case ((file, bitmap), rows) =>
-            file.withDeleted(rows.toList, bitmap)
+          writer.positions(all)(replace.addFile(_)).map { case (file, rows) =>
+            file.withDeleted(rows.toList)
           }
         }
       (replace, files, kept ++ changed.map(file => file.path -> file))
@@ -282,9 +282,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
           now.get(file.path).foreach(deletion => positions.or(deletion.added))
           file -> positions
         }
-        rows.zip(writer.positions(rows)(delta.addDeletes(_))).map { case ((file, _), fresh) =>
-          val deletions = fresh.toList ++ file.deletions.filterNot(isMerged)
-          file.withDeleted(deletions, now.get(file.path).fold(file.deleted)(_.all))
+        writer.positions(rows)(delta.addDeletes(_)).map { case (file, fresh) =>
+          file.withDeleted(fresh.toList ++ file.deletions.filterNot(isMerged))
         }
       }
     delta.validateDataFilesExist(touched.map(_.file.path: CharSequence).asJava)

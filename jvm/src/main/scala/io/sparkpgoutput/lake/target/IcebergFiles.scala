@@ -152,7 +152,6 @@ private object DeletedRows {
  *
  * @param file without statistics
  * @param deletions what the delete files delete, the newest first
- * @param all the positions of all deleted rows
  */
 final private class IcebergFile private (
     val file: DataFile,
@@ -161,21 +160,20 @@ final private class IcebergFile private (
     least: Map[Int, ByteBuffer],
     most: Map[Int, ByteBuffer],
     nulls: Set[Int],
-    val deletions: List[DeletedRows],
-    all: => RoaringBitmap
+    val deletions: List[DeletedRows]
 ) extends DirectFile {
   override val path: String = file.location
   override val rows: Long = file.recordCount
   override def bytes: Long = file.fileSizeInBytes
-  lazy val deleted: RoaringBitmap = all
+  lazy val deleted: RoaringBitmap = DeletedRows.of(deletions)
   override def isDeleted(position: Long): Boolean = deleted.contains(position.toInt)
   override def deletedRows: Long = deleted.getLongCardinality
   override def deletedPositions: Array[Long] = deleted.toArray.map(_.toLong)
 
   def deletes: List[DeleteFile] = deletions.map(_.file)
 
-  def withDeleted(deletions: List[DeletedRows], all: RoaringBitmap): IcebergFile =
-    new IcebergFile(file, partition, schema, least, most, nulls, deletions, all)
+  def withDeleted(deletions: List[DeletedRows]): IcebergFile =
+    new IcebergFile(file, partition, schema, least, most, nulls, deletions)
 
   /** Iceberg cuts long texts, and makes the upper bound greater than all texts that begin with it. */
   override def bounds(column: Int): Option[(Any, Any)] = {
@@ -220,8 +218,7 @@ private object IcebergFile {
       kept(file.upperBounds),
       kept(file.nullValueCounts).collect { case (id, nulls) if nulls == file.recordCount => id }
         .toSet,
-      deletions,
-      DeletedRows.of(deletions)
+      deletions
     )
   }
 
@@ -405,12 +402,12 @@ final private class IcebergWriter(
    * @param deleted the positions in the data files
    * @param add takes each delete file
    * @return
-   *   the deleted rows of each data file; None if there are none. A delete file with rows of one data file only is
+   *   the data files with these rows; None if there are none. A delete file with rows of one data file only is
    *   removed when this data file goes, so no other data file may need it.
    */
   def positions(
       deleted: Seq[(IcebergFile, RoaringBitmap)]
-  )(add: DeleteFile => Any): Seq[Option[DeletedRows]] = {
+  )(add: DeleteFile => Any): Seq[(IcebergFile, Option[DeletedRows])] = {
     val byPartition = deleted.filterNot(_._2.isEmpty).groupBy(_._1.partition)
     val files = byPartition.map { case (partition, some) =>
       val spec = metadata.spec(partition.spec)
@@ -433,7 +430,8 @@ final private class IcebergWriter(
     }
     files.values.foreach(add)
     deleted.map { case (file, positions) =>
-      files.get(file.partition).filterNot(_ => positions.isEmpty).map(new DeletedRows(_, positions))
+      val written = files.get(file.partition).filterNot(_ => positions.isEmpty)
+      file -> written.map(new DeletedRows(_, positions))
     }
   }
 
@@ -461,7 +459,7 @@ final private class IcebergWriter(
     deletions.map { deletion =>
       val vector = written.get(deletion.file.path)
       add(vector)
-      deletion.file.withDeleted(List(new DeletedRows(vector, deletion.all)), deletion.all)
+      deletion.file.withDeleted(List(new DeletedRows(vector, deletion.all)))
     }
   }
 }
