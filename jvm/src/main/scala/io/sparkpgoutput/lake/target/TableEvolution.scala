@@ -92,14 +92,12 @@ object TableEvolution {
   /** Returns why a table must be copied: the options give a column another type than the target has. */
   def otherType(kept: MirroredTable, now: MirroredTable): Option[String] = {
     val known = fields(kept)
-    now.source.columns.zip(now.schema).collectFirst {
-      case (column, field)
-          if now.chosen(
-            field.name
-          ) && known.get(column.number).exists(_.dataType != field.dataType) =>
-        s"The options give the column '${field.name}' the type ${field.dataType.sql}, and the target has " +
-          s"${known(column.number).dataType.sql}."
-    }
+    val reasons = for {
+      (column, field) <- now.source.columns.zip(now.schema) if now.chosen(field.name)
+      has <- known.get(column.number) if has.dataType != field.dataType
+    } yield s"The options give the column '${field.name}' the type ${field.dataType.sql}, and the target has " +
+      s"${has.dataType.sql}."
+    reasons.headOption
   }
 
   /**
