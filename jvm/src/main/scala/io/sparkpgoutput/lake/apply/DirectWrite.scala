@@ -89,17 +89,12 @@ final class DirectWrite(
     private val columns = columnsOf(table.schema)
     private val others = columns.indices.filter(columns(_) < 0)
     batch.checkColumns(table.schema)
-    private val keyColumns = key.map(ordinal =>
-      KeyColumn.of(schema(ordinal).dataType).getOrElse(
-        throw new NotDirect(
-          s"the column ${schema(ordinal).name} of the key has the type ${schema(ordinal).dataType.sql}"
-        )
-      )
-    ).toIndexedSeq
-    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq, mixed)
-    private val keyAt = key.map(columns.indexOf(_)).toIndexedSeq
     private val endAt = Option.when(hasVersions)(columns.indexOf(batch.format.toLsn))
-    private val places = lookup.find(table, keyAt, endAt)
+    private val lookup = {
+      val keyAt = key.map(columns.indexOf(_)).toIndexedSeq
+      new KeyLookup(table, keyAt, endAt, keyed, key.toIndexedSeq, mixed)
+    }
+    private val places = lookup.found
     private val unsentAt = unsent.map(columns.indexOf(_))
     private val readColumns =
       ((if (hasVersions) schema.indices.map(columns.indexOf(_)) else unsentAt) ++ others)
@@ -163,11 +158,8 @@ final class DirectWrite(
         override def length: Int = written.length
         override def apply(index: Int): InternalRow = image(written(index)._1, written(index)._2)
       }
-      def keepKeys(file: DirectFile): Unit = lookup.keep(table, keyAt, endAt)(
-        file,
-        written.iterator.map(_._1),
-        endAt.map(columns(_))
-      )
+      def keepKeys(file: DirectFile): Unit =
+        lookup.keep(file, written.iterator.map(_._1), endAt.map(columns(_)))
       DirectChange(deleted.view.mapValues(_.result().sorted).toMap, images, keepKeys)
     }
 

@@ -342,14 +342,14 @@ final private[direct] class FileKeys(rows: Int, val width: Int) {
 /**
  * The keys for which a lookup would have read too many rows.
  *
- * @param columns the columns of the key
- * @param names the identities of these columns in data files, and of the end of a row
+ * @param names the identities of the key's columns in data files, and of the end of a row
+ * @param ofKey how many of them belong to the key
  * @param files the paths of the files that can have the keys, and whose keys are not kept
  * @param most the most rows that a lookup reads
  */
 final private[direct] case class WantedKeys(
-    columns: IndexedSeq[KeyColumn],
     names: Seq[String],
+    ofKey: Int,
     files: Set[String],
     most: Long
 )

@@ -15,16 +15,20 @@ import org.apache.spark.unsafe.types.UTF8String
 final case class RowPlace(file: DirectFile, position: Long)
 
 /**
- * Finds rows of a table by the numbers that [[KeyNumbers]] makes of their keys.
+ * Finds rows of a version of a table by the numbers that [[KeyNumbers]] makes of their keys.
  *
- * @param columns the columns of the key
+ * @param ordinals the places of the key's columns in the table
+ * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
  * @param keys rows with the keys. No two of them have the same key.
  * @param places the places of the key's columns in these rows
  * @param mixed the hash of the first number of a key. Keys with the same hash are compared, so any function is right.
  * @param most the most rows that are read
+ * @throws NotDirect if this class does not compare values of a column of the key
  */
 final class KeyLookup(
-    columns: IndexedSeq[KeyColumn],
+    table: DirectTable,
+    ordinals: IndexedSeq[Int],
+    end: Option[Int],
     keys: IndexedSeq[InternalRow],
     places: IndexedSeq[Int],
     mixed: Long => Long = KeyLookup.mixed,
@@ -32,6 +36,17 @@ final class KeyLookup(
 ) {
   import KeyLookup._
 
+  private val columns = ordinals.map { at =>
+    val field = table.schema(at)
+    KeyColumn.of(field.dataType).getOrElse(
+      throw new NotDirect(
+        s"the column ${field.name} of the key has the type ${field.dataType.sql}"
+      )
+    )
+  }
+
+  /** The identities of the key's columns in data files, and of `end`. */
+  private val names = (ordinals ++ end).map(columnName(table, _))
   private val numbers = new KeyNumbers(columns)
   private val width = numbers.width
   private val wanted = new Array[Long](keys.length * width)
@@ -90,19 +105,14 @@ final class KeyLookup(
     column < at.length
   }
 
+  private val placeOfKey = new AtomicReferenceArray[RowPlace](keys.length)
+
   /**
-   * Returns the place of the row with each key; null if there is none.
+   * The place of the row with each key; null if there is none.
    *
-   * @param ordinals the places of the key's columns in the table
-   * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
    * @throws NotDirect if two rows have the same key
    */
-  def find(
-      table: DirectTable,
-      ordinals: IndexedSeq[Int],
-      end: Option[Int] = None
-  ): IndexedSeq[RowPlace] = {
-    val search = new Search(table, ordinals, end)
+  lazy val found: IndexedSeq[RowPlace] = {
     if (keys.nonEmpty) {
       val among = columns.zip(places).map { case (column, at) => column.among(keys, at) }
       val candidates = table.files.filter(file =>
@@ -110,143 +120,132 @@ final class KeyLookup(
           among.forall(isAmong => file.bounds(at).forall(isAmong.tupled))
         }
       )
-      table.keys.begin(search.names, table.files)
+      table.keys.begin(names, table.files)
       val unknown = candidates.filter(table.keys.of(_).isEmpty)
-      val rows = unknown.map(_.rows).sum
-      if (rows > most) {
-        table.keys.wanted = Some(WantedKeys(columns, search.names, unknown.map(_.path).toSet, most))
-        throw new NotDirect(s"the files that can have the keys have $rows rows")
+      val read = unknown.map(_.rows).sum
+      if (read > most) {
+        val paths = unknown.map(_.path).toSet
+        table.keys.wanted = Some(WantedKeys(names, ordinals.length, paths, most))
+        throw new NotDirect(s"the files that can have the keys have $read rows")
       }
       // To find a few kept keys takes less time than to begin a thread.
       val isShort = unknown.length <= 1 && keys.length.toLong * candidates.length < ManyFinds
       val threads = if (isShort) 1 else Runtime.getRuntime.availableProcessors
-      SideBySide(candidates, threads)(search.searchFile)
+      SideBySide(candidates, threads)(searchFile)
     }
-    keys.indices.map(search.rows.get)
+    keys.indices.map(placeOfKey.get)
   }
 
   /**
    * Keeps the keys of a file that was just written, so that the next lookup does not read the file.
    *
-   * @param ordinals the places of the key's columns in the table
-   * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
    * @param rows all rows of the file in their order, in which the key is where it is in `keys`
    * @param endAt the place of the column `end` in them
    */
-  def keep(table: DirectTable, ordinals: IndexedSeq[Int], end: Option[Int])(
-      file: DirectFile,
-      rows: Iterator[InternalRow],
-      endAt: Option[Int]
-  ): Unit = {
-    val none = new KeyLookup(columns, Vector.empty, places)
-    val search = new none.Search(table, ordinals, end)
-    search.collecting(file, endAt)(collected =>
-      search.searchRows(rows, file, places, endAt, collected)
+  def keep(file: DirectFile, rows: Iterator[InternalRow], endAt: Option[Int]): Unit = {
+    val none = new KeyLookup(table, ordinals, end, Vector.empty, places)
+    none.collecting(file, endAt)(collected =>
+      none.searchRows(rows, file, places, endAt, collected)
     )
   }
 
-  /** Finds the rows in one file after the other, also in several threads. */
-  final private class Search(table: DirectTable, ordinals: IndexedSeq[Int], end: Option[Int]) {
-    val rows = new AtomicReferenceArray[RowPlace](keys.length)
-    val names: Seq[String] = (ordinals ++ end).map(columnName(table, _))
-
-    def searchFile(file: DirectFile): Unit = table.keys.of(file) match {
-      case Some(kept) => searchKept(kept, file)
-      case None =>
-        val ends = end.filterNot(file.hasOnlyNulls(_))
-        collecting(file, ends) { collected =>
-          val endAt = ends.map(_ => ordinals.length)
-          table.read(file, ordinals ++ ends)(
-            searchRows(_, file, ordinals.indices, endAt, collected)
-          )
-        }
-    }
-
-    /**
-     * Runs a search that collects the keys of a file, if there is room for them. A lookup of no keys does nothing else.
-     *
-     * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
-     */
-    def collecting(file: DirectFile, end: Option[Int])(search: Option[FileKeys] => Unit): Unit = {
-      // The numbers of the key, and half a number for its position, twice. If some rows have no key, there is a copy.
-      val ofRow = (width + 1) * (if (end.isEmpty) 1 else 2)
-      table.keys.cache.collecting(file.rows * ofRow) { isKept =>
-        if (isKept || keys.nonEmpty) {
-          val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
-          search(collected)
-          collected.foreach(table.keys.keep(names, file, _))
-        }
-      }
-    }
-
-    /**
-     * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
-     *
-     * @param at the places of the key's columns in the rows
-     * @param endAt the place of a column that is NULL in the rows that can be found
-     * @param collected takes the keys of these rows
-     */
-    def searchRows(
-        rows: Iterator[InternalRow],
-        file: DirectFile,
-        at: IndexedSeq[Int],
-        endAt: Option[Int],
-        collected: Option[FileKeys]
-    ): Unit = {
-      val end = endAt.getOrElse(-1)
-      val all = collected.orNull
-      val numbers = new KeyNumbers(columns)
-      val key = new Array[Long](width)
-      var position = 0L
-      while (rows.hasNext) {
-        val row = rows.next()
-        if (position == file.rows)
-          throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
-        if (!hasNull(row, at) && (end < 0 || row.isNullAt(end))) {
-          numbers.put(row, at, key, 0)
-          val index = indexOf(key(0), key(width - 1))
-          if (index >= 0) put(index, file, position)
-          if (all != null) all.add(key, position.toInt)
-        }
-        position += 1
-      }
-      if (position != file.rows)
-        throw new NotDirect(s"the file ${file.path} has $position rows, and not ${file.rows}")
-    }
-
-    /** Finds the keys among those that were kept of a file. */
-    private def searchKept(kept: KeptKeys, file: DirectFile): Unit =
-      if (keys.length < kept.count / FasterThanFind)
-        keys.indices.foreach(index =>
-          kept.find(wanted(index * width), wanted(index * width + width - 1))(at =>
-            put(index, file, kept.position(at))
-          )
+  /** Finds the rows in a file. Several threads call it, each for other files. */
+  private def searchFile(file: DirectFile): Unit = table.keys.of(file) match {
+    case Some(kept) => searchKept(kept, file)
+    case None =>
+      val ends = end.filterNot(file.hasOnlyNulls(_))
+      collecting(file, ends) { collected =>
+        val endAt = ends.map(_ => ordinals.length)
+        table.read(file, ordinals ++ ends)(
+          searchRows(_, file, ordinals.indices, endAt, collected)
         )
-      else searchAll(kept, file)
+      }
+  }
 
-    private def searchAll(kept: KeptKeys, file: DirectFile): Unit = {
-      val part = new Array[Long](math.min(kept.count, PartRows) * width)
-      var begin = 0
-      while (begin < kept.count) {
-        val count = math.min(kept.count - begin, PartRows)
-        // To copy many numbers at once costs less than a call for each of them.
-        kept.numbers.get(begin * width, part, 0, count * width)
-        var key = 0
-        while (key < count) {
-          val index = indexOf(part(key * width), part(key * width + width - 1))
-          if (index >= 0) put(index, file, kept.position(begin + key))
-          key += 1
-        }
-        begin += count
+  /**
+   * Runs a search that collects the keys of a file, if there is room for them. A lookup of no keys does nothing else.
+   *
+   * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
+   */
+  private def collecting(file: DirectFile, end: Option[Int])(search: Option[FileKeys] => Unit): Unit = {
+    // The numbers of the key, and half a number for its position, twice. If some rows have no key, there is a copy.
+    val ofRow = (width + 1) * (if (end.isEmpty) 1 else 2)
+    table.keys.cache.collecting(file.rows * ofRow) { isKept =>
+      if (isKept || keys.nonEmpty) {
+        val collected = Option.when(isKept)(new FileKeys(file.rows.toInt, width))
+        search(collected)
+        collected.foreach(table.keys.keep(names, file, _))
       }
     }
-
-    private def put(index: Int, file: DirectFile, position: Long): Unit =
-      if (
-        !file.isDeleted(position) &&
-        !rows.compareAndSet(index, null, RowPlace(file, position))
-      ) throw new NotDirect("the target has two rows with the same key")
   }
+
+  /**
+   * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
+   *
+   * @param at the places of the key's columns in the rows
+   * @param endAt the place of a column that is NULL in the rows that can be found
+   * @param collected takes the keys of these rows
+   */
+  private def searchRows(
+      rows: Iterator[InternalRow],
+      file: DirectFile,
+      at: IndexedSeq[Int],
+      endAt: Option[Int],
+      collected: Option[FileKeys]
+  ): Unit = {
+    val end = endAt.getOrElse(-1)
+    val all = collected.orNull
+    val numbers = new KeyNumbers(columns)
+    val key = new Array[Long](width)
+    var position = 0L
+    while (rows.hasNext) {
+      val row = rows.next()
+      if (position == file.rows)
+        throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
+      if (!hasNull(row, at) && (end < 0 || row.isNullAt(end))) {
+        numbers.put(row, at, key, 0)
+        val index = indexOf(key(0), key(width - 1))
+        if (index >= 0) put(index, file, position)
+        if (all != null) all.add(key, position.toInt)
+      }
+      position += 1
+    }
+    if (position != file.rows)
+      throw new NotDirect(s"the file ${file.path} has $position rows, and not ${file.rows}")
+  }
+
+  /** Finds the keys among those that were kept of a file. */
+  private def searchKept(kept: KeptKeys, file: DirectFile): Unit =
+    if (keys.length < kept.count / FasterThanFind)
+      keys.indices.foreach(index =>
+        kept.find(wanted(index * width), wanted(index * width + width - 1))(at =>
+          put(index, file, kept.position(at))
+        )
+      )
+    else searchAll(kept, file)
+
+  private def searchAll(kept: KeptKeys, file: DirectFile): Unit = {
+    val part = new Array[Long](math.min(kept.count, PartRows) * width)
+    var begin = 0
+    while (begin < kept.count) {
+      val count = math.min(kept.count - begin, PartRows)
+      // To copy many numbers at once costs less than a call for each of them.
+      kept.numbers.get(begin * width, part, 0, count * width)
+      var key = 0
+      while (key < count) {
+        val index = indexOf(part(key * width), part(key * width + width - 1))
+        if (index >= 0) put(index, file, kept.position(begin + key))
+        key += 1
+      }
+      begin += count
+    }
+  }
+
+  private def put(index: Int, file: DirectFile, position: Long): Unit =
+    if (
+      !file.isDeleted(position) &&
+      !placeOfKey.compareAndSet(index, null, RowPlace(file, position))
+    ) throw new NotDirect("the target has two rows with the same key")
 }
 
 object KeyLookup {
@@ -263,19 +262,19 @@ object KeyLookup {
     val keys = table.keys
     val places =
       wanted.names.map(name => table.schema.indices.indexWhere(columnName(table, _) == name))
-    val (ordinals, end) = places.toIndexedSeq.splitAt(wanted.columns.length)
-    val none = new KeyLookup(wanted.columns, Vector.empty, Vector.empty)
-    def size(file: DirectFile) = KeptKeys.size(file.rows, none.width)
-    val files = table.files.filter(file => wanted.files(file.path) && keys.of(file).isEmpty)
-    var room = keys.cache.room
-    val (chosen, left) = files.partition { file =>
-      val takes = size(file) <= room
-      if (takes) room -= size(file)
-      takes
-    }
-    if (!places.contains(-1) && left.map(_.rows).sum <= wanted.most) {
-      val search = new none.Search(table, ordinals, end.headOption)
-      chosen.withFilter(file => keys.cache.hasRoom(size(file))).foreach(search.searchFile)
+    if (!places.contains(-1)) {
+      val (ordinals, end) = places.toIndexedSeq.splitAt(wanted.ofKey)
+      val none = new KeyLookup(table, ordinals, end.headOption, Vector.empty, Vector.empty)
+      def size(file: DirectFile) = KeptKeys.size(file.rows, none.width)
+      val files = table.files.filter(file => wanted.files(file.path) && keys.of(file).isEmpty)
+      var room = keys.cache.room
+      val (chosen, left) = files.partition { file =>
+        val takes = size(file) <= room
+        if (takes) room -= size(file)
+        takes
+      }
+      if (left.map(_.rows).sum <= wanted.most)
+        chosen.withFilter(file => keys.cache.hasRoom(size(file))).foreach(none.searchFile)
     }
   }
 

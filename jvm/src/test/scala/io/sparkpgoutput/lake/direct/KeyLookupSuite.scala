@@ -122,9 +122,7 @@ class KeyLookupSuite extends AnyFunSuite {
             (live ++ Seq.fill(10)(key())).distinctBy(_.map(shown)).map(InternalRow.fromSeq(_))
               .toIndexedSeq
           val mixed: Long => Long = if (seed % 2 == 0) _ => 1L else KeyLookup.mixed
-          def find() =
-            new KeyLookup(columns.map(kind => KeyColumn.of(kind._1).get), keys, at, mixed)
-              .find(table, at)
+          def find() = new KeyLookup(table, at, None, keys, at, mixed).found
           def check() = find().zip(keys).foreach { case (place, key) =>
             assert(
               Option(place).map(found => (found.file.path, found.position)) == expected.get(
@@ -147,11 +145,7 @@ class KeyLookupSuite extends AnyFunSuite {
     def found(name: String) = {
       val table = new MemoryTable(StructType.fromDDL("id INT"), keys.table(name))
       table.files = Seq(new MemoryFile("f1", IndexedSeq(InternalRow(1))))
-      new KeyLookup(
-        IndexedSeq(KeyColumn.of(IntegerType).get),
-        IndexedSeq(InternalRow(1)),
-        IndexedSeq(0)
-      ).find(table, IndexedSeq(0))
+      new KeyLookup(table, Vector(0), None, Vector(InternalRow(1)), Vector(0)).found
       table.reads
     }
     assert(Seq("one", "one", "another").map(found) == Seq(1, 0, 1))
@@ -164,18 +158,20 @@ class KeyLookupSuite extends AnyFunSuite {
       val table = new MemoryTable(schema, cache(room.toLong, 0).table("t"))
       def lookup =
         new KeyLookup(
-          Vector(KeyColumn.of(key).get),
+          table,
+          Vector(0),
+          end,
           (1 to 9).map(id => InternalRow(9, of(id))),
           Vector(1)
         )
-      def find() = lookup.find(table, Vector(0), end).map(Option(_).map(_.position.toInt))
+      def find() = lookup.found.map(Option(_).map(_.position.toInt))
       assert(find().flatten.isEmpty)
       // The rows of the fold have other columns than those of the file.
       val ends = Seq(7 -> null, 3 -> 5L, 5 -> null, 4 -> null)
       table.files = Seq(
         new MemoryFile("f1", ends.map { case (id, end) => InternalRow(of(id), end) }.toIndexedSeq)
       )
-      lookup.keep(table, Vector(0), end)(
+      lookup.keep(
         table.files.head,
         ends.iterator.map { case (id, end) => InternalRow(end, of(id)) },
         end.map(_ => 0)
@@ -200,10 +196,12 @@ class KeyLookupSuite extends AnyFunSuite {
         new MemoryFile("f2", Vector(InternalRow(of(3), 9L)))
       )
       def find() = new KeyLookup(
-        IndexedSeq(KeyColumn.of(key).get),
+        table,
+        Vector(0),
+        Some(1),
         (1 to 3).map(id => InternalRow(of(id))),
-        IndexedSeq(0)
-      ).find(table, IndexedSeq(0), Some(1))
+        Vector(0)
+      ).found
       (1 to 2).foreach { _ =>
         assert(find().map(place => Option(place).map(_.position)) == Seq(Some(1), None, Some(4)))
         assert(table.reads == 2)
@@ -229,11 +227,8 @@ class KeyLookupSuite extends AnyFunSuite {
       ))
       val ids = IndexedSeq(0, 1, 1022, 1023, 1024, 2047, 2048, 3000, 4999, 5000, -1)
       def find() =
-        new KeyLookup(
-          IndexedSeq(KeyColumn.of(key).get),
-          ids.map(id => InternalRow(of(id))),
-          IndexedSeq(0)
-        ).find(table, IndexedSeq(0), Some(1))
+        new KeyLookup(table, Vector(0), Some(1), ids.map(id => InternalRow(of(id))), Vector(0))
+          .found
       (1 to 2).foreach { _ =>
         assert(find().map(place => Option(place).map(_.position.toInt)) ==
           ids.map(id => Option.when(id >= 0 && id < 5000 && !ended(id))(id)))
@@ -287,10 +282,12 @@ class KeyLookupSuite extends AnyFunSuite {
         new MemoryFile("f1", Vector(InternalRow(number)), limits = _ => Some(number -> number))
       )
       new KeyLookup(
-        Vector(KeyColumn.of(DecimalType(38, 3)).get),
+        table,
+        Vector(0),
+        None,
         Vector(InternalRow(Decimal(BigDecimal(key), 38, 3))),
         Vector(0)
-      ).find(table, Vector(0))
+      ).found
     }
     Seq("-1", "12345678901234567890123456789012345.677", "12345678901234567890123456789012345.679")
       .foreach(key => assert(find(key) == Seq(null)))
@@ -313,11 +310,13 @@ class KeyLookupSuite extends AnyFunSuite {
         made
       }
       def find(table: MemoryTable) = new KeyLookup(
-        Vector(KeyColumn.of(key).get),
+        table,
+        Vector(0),
+        end,
         Vector(7, 25).map(id => InternalRow(of(id))),
         Vector(0),
         most = 25
-      ).find(table, Vector(0), end)
+      ).found
       def isFound(table: MemoryTable) =
         find(table).map(Option(_).map(_.position)) == Seq(
           if (end.isEmpty) Some(7L) else None,
@@ -422,11 +421,8 @@ class KeyLookupSuite extends AnyFunSuite {
   test("the cache forgets keys if a column of the key changes") {
     val table = new MemoryTable(StructType.fromDDL("id INT"), cache(1000, 0).table("t"))
     table.files = Seq(new MemoryFile("f1", IndexedSeq(InternalRow(1))))
-    def find() = new KeyLookup(
-      IndexedSeq(KeyColumn.of(IntegerType).get),
-      IndexedSeq(InternalRow(1)),
-      IndexedSeq(0)
-    ).find(table, IndexedSeq(0))
+    def find() =
+      new KeyLookup(table, Vector(0), None, Vector(InternalRow(1)), Vector(0)).found
     find()
     find()
     assert(table.reads == 1)
@@ -451,8 +447,7 @@ class KeyLookupSuite extends AnyFunSuite {
     val before = Thread.currentThread.getContextClassLoader
     Thread.currentThread.setContextClassLoader(loader)
     try
-      new KeyLookup(IndexedSeq(KeyColumn.of(IntegerType).get), rows, IndexedSeq(0))
-        .find(table, IndexedSeq(0))
+      new KeyLookup(table, Vector(0), None, rows, Vector(0)).found
     finally Thread.currentThread.setContextClassLoader(before)
     assert(!readers.contains(Thread.currentThread))
     readers.forEach { reader =>
@@ -467,11 +462,7 @@ class KeyLookupSuite extends AnyFunSuite {
       new MemoryFile(s"f$number", IndexedSeq(InternalRow(if (number == 3) 1 else number)))
     )
     val failed = intercept[NotDirect](
-      new KeyLookup(
-        IndexedSeq(KeyColumn.of(IntegerType).get),
-        IndexedSeq(InternalRow(1)),
-        IndexedSeq(0)
-      ).find(table, IndexedSeq(0))
+      new KeyLookup(table, Vector(0), None, Vector(InternalRow(1)), Vector(0)).found
     )
     assert(failed.getMessage.contains("two rows"))
   }

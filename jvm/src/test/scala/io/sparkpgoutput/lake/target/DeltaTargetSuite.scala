@@ -436,9 +436,8 @@ class DeltaTargetSuite extends DeltaTests {
     target.create("t", schema, Nil, Map.empty)
     (1 to 2).foreach(commit(target, _))
     def write(): Unit = target.commit(spark, "t", name, Some(2), 3)(TargetWrite.Direct { table =>
-      val key = Vector(KeyColumn.of(IntegerType).get)
       val found =
-        new KeyLookup(key, Vector(InternalRow(2)), Vector(0), most = 0).find(table, Vector(0))
+        new KeyLookup(table, Vector(0), None, Vector(InternalRow(2)), Vector(0), most = 0).found
       DirectChange(found.map(place => place.file.path -> Array(place.position)).toMap, Vector.empty)
     })
     assert(intercept[NotDirect](write()).reason.contains(" rows"))

@@ -87,12 +87,9 @@ class IcebergDirectSuite extends TableTests {
         found: DirectTable
     ): DirectChange = {
       val at = found.schema.fieldIndex("id")
-      val lookup = new KeyLookup(
-        Vector(KeyColumn.of(found.schema(at).dataType).get),
-        deleted.map(InternalRow(_)).toVector,
-        Vector(0)
-      )
-      val places = lookup.find(found, Vector(at)).filter(_ != null)
+      val keys = deleted.map(InternalRow(_)).toVector
+      val lookup = new KeyLookup(found, Vector(at), None, keys, Vector(0))
+      val places = lookup.found.filter(_ != null)
       also()
       val toRow = CatalystTypeConverters.createToCatalystConverter(found.schema)
       DirectChange(
@@ -767,9 +764,8 @@ class IcebergDirectSuite extends TableTests {
         lsn
       )(TargetWrite.Direct(change))
     def find(table: DirectTable) = {
-      val key = Vector(KeyColumn.of(IntegerType).get)
       val found =
-        new KeyLookup(key, Vector(InternalRow(2)), Vector(0), most = 1).find(table, Vector(0))
+        new KeyLookup(table, Vector(0), None, Vector(InternalRow(2)), Vector(0), most = 1).found
       DirectChange(found.map(place => place.file.path -> Array(place.position)).toMap, Vector.empty)
     }
     commit(1)(_ => DirectChange(Map.empty, Vector(InternalRow(1, null), InternalRow(2, null))))
