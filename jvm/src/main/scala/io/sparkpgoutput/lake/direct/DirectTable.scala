@@ -134,12 +134,7 @@ final case class TableFiles(
     deletedRows: Long,
     rewrittenBytes: Long = 0,
     lastRewrite: Option[Instant] = None
-) {
-
-  /** Returns the numbers after a rewrite of some files. */
-  def rewritten(some: Seq[DirectFile]): TableFiles =
-    copy(rewrittenBytes = rewrittenBytes + some.map(_.bytes).sum, lastRewrite = Some(Instant.now))
-}
+)
 
 /**
  * What a direct commit changes.

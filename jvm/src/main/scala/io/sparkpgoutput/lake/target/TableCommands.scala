@@ -455,8 +455,10 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
     counted.fold(TableFiles(files, deletedRows))(_.copy(files = files, deletedRows = deletedRows))
   )
 
-  protected def countRewritten(rewrite: Rewrite): Unit =
-    counted = counted.map(_.rewritten(rewrite.files))
+  protected def countRewritten(rewrite: Rewrite): Unit = counted = counted.map { found =>
+    val bytes = found.rewrittenBytes + rewrite.files.map(_.bytes).sum
+    found.copy(rewrittenBytes = bytes, lastRewrite = Some(Instant.now))
+  }
 
   /** Returns whether a version is written directly. */
   protected def isDirect(version: V): Boolean
