@@ -208,9 +208,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     transaction.commitTransaction()
   }
 
-  private def marking(commit: MarkedCommit) = {
+  private def marking(commit: MarkedCommit, found: BaseTable) = {
     Option(expiries.get(commit.table)).foreach(_.commits.incrementAndGet())
-    new MarkingOperations(operations(commit.table), sqlName(commit.table), commit)
+    new MarkingOperations(found.operations, sqlName(commit.table), commit)
   }
 
   /** Returns what is known of the files of a table, whoever has written them. */
@@ -225,7 +225,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     IcebergDirect.isConflict(problem)
 
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit = {
-    val marked = new BaseTable(marking(commit), load(commit.table).name)
+    val found = opened(commit.table)
+    val marked = new BaseTable(marking(commit, found), found.name)
     directOf(commit.table).commit(marked, commit.name.toString -> commit.lsn.toString)(change)
   }
 
@@ -235,17 +236,21 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       write: TargetWrite.Query
   ): Unit = {
     import commit.{lsn, name, table}
-    val marking = this.marking(commit)
+    val found = opened(table)
+    val marking = this.marking(commit, found)
     val begun = marking.current.metadataFileLocation
-    val marked = new BaseTable(marking, load(table).name)
+    val marked = new BaseTable(marking, found.name)
+    // Spark does not write rows without the columns of users.
+    def whole(rows: DataFrame) =
+      if (found.schema.columns.size == rows.columns.length) rows else withOthers(table, rows)
     val target = TablePlans.Loaded(sparkTable(marked), place.catalog)
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
     session.conf.set(summary, lsn.toString)
     try write match {
         case TargetWrite.Append(rows) =>
-          TablePlans.append(session, target, once(session, marked, whole(table, rows)))
+          TablePlans.append(session, target, once(session, marked, whole(rows)))
         case TargetWrite.Overwrite(rows) =>
-          TablePlans.overwrite(session, target, once(session, marked, whole(table, rows)))
+          TablePlans.overwrite(session, target, once(session, marked, whole(rows)))
         case TargetWrite.Replace(rows, shape) =>
           marking.sources = snapshotsOf(rows)
           val transaction = Transactions.newTransaction(marked.name, marking)
@@ -318,10 +323,6 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     else
       RowsOfRdd.toDataFrame(session, RowsOfRdd.of(rows.repartition(columns: _*)), rows.schema)
   }
-
-  /** Adds the columns of users, because Spark does not write rows without them. */
-  private def whole(table: String, rows: DataFrame): DataFrame =
-    if (load(table).schema.columns.size == rows.columns.length) rows else withOthers(table, rows)
 
   private def load(table: String): Table = place.load(table) match {
     case loaded: SparkTable => loaded.table
