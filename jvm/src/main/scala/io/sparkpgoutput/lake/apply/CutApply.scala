@@ -164,10 +164,10 @@ final class CutApply(
     try {
       if (!isHeld) waiting(oid) {
         room.acquire(kib(needed))
-        isHeld = true
+        isHeld = true // The end of the job can interrupt the rest of the wait.
       }
       fold
-    } finally if (isHeld) room.release(kib(needed)) // The end of the job can interrupt the rest of the wait.
+    } finally if (isHeld) room.release(kib(needed))
   }
 
   final private class OneCut(

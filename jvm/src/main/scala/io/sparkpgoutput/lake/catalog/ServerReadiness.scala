@@ -296,7 +296,8 @@ final private class ServerReadiness(
     val (there, unsent) = key.partition(table.columns.map(_.name).toSet)
     val isGenerated = unsent.exists(generated.contains)
     val isFull = table.identity == ReplicaIdentity.Full
-    val publishes = isGenerated && connection.majorVersion >= PublishedRelations.FirstWithGeneratedColumns
+    val publishes =
+      isGenerated && connection.majorVersion >= PublishedRelations.FirstWithGeneratedColumns
     Option.when(unsent.nonEmpty && (there.nonEmpty || isGenerated) && (!isFull || publishes)) {
       val named = unsent.map(SqlIdentifier(_)).mkString(", ")
       val remedy =

@@ -120,7 +120,7 @@ abstract private[core] class JobMemory(start: JobState) {
           work.phase = Phase.Idle
           dropQueue(oid, work)
         case Phase.GivingUpQueue(needs) if needs <= written => end(oid)(dropQueue(oid, _))
-        case _                                       => ()
+        case _                                              => ()
       }
     }
   }
@@ -298,9 +298,10 @@ abstract private[core] class JobMemory(start: JobState) {
   }
 
   /** Whether a queue is given up. There is room again when the command that drops it has run. */
-  protected def isGivingUpQueue = commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
-    work.phase.isInstanceOf[Phase.GivingUpQueue] || work.losing.exists(!isWritten(_))
-  )
+  protected def isGivingUpQueue =
+    commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
+      work.phase.isInstanceOf[Phase.GivingUpQueue] || work.losing.exists(!isWritten(_))
+    )
 
   protected def giveUpOne(): Unit = {
     // A commit can still read the queue.

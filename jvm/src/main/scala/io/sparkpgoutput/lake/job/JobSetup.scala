@@ -73,7 +73,8 @@ private[job] object JobSetup {
       target: Try[Target]
   ): Unit = {
     val (ofServer, isFree) = client.query { connection =>
-      if (connection.majorVersion < Server.OldestVersion) Nil -> false // which is an error of its own
+      // An old version is an error of its own.
+      if (connection.majorVersion < Server.OldestVersion) Nil -> false
       else {
         val tables =
           PublishedTables.read(connection, options.publications, waitsForLocks = false)

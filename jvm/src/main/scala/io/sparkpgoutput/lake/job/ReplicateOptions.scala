@@ -40,8 +40,6 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param partitions the partitionings by the names of tables at the source
  * @param clusters the columns of the clustering by the names of tables at the source
  * @param tableProperties properties of each table that the job makes
- * @param copies the option `parallelCopies`
- * @param applies the option `parallelTables`
  * @param maintains whether the job rewrites small files of tables, and files with many deleted rows
  * @param removesOrphans whether the job removes files of tables that no version needs
  * @param repairs true takes a change that does not fit the table; false makes it an error
@@ -78,8 +76,8 @@ final case class ReplicateOptions(
     clusters: Map[String, Seq[String]] = Map.empty,
     tableProperties: Map[String, String] = Map.empty,
     failover: Boolean = false,
-    copies: Int = 2,
-    applies: Int = 4,
+    parallelCopies: Int = 2,
+    parallelTables: Int = 4,
     interval: Duration = Duration.ofSeconds(1),
     maintains: Boolean = true,
     maintenanceShare: Int = 25,
@@ -369,10 +367,10 @@ object ReplicateOptions {
         "If true, the job makes a slot that is synchronized to standbys. This needs PostgreSQL 17."
       )((options, failover) => options.copy(failover = failover)),
       number("parallelCopies", 2, "The number of tables that are copied at the same time.")(
-        (options, copies) => options.copy(copies = copies)
+        (options, number) => options.copy(parallelCopies = number)
       ),
       number("parallelTables", 4, "The number of tables that are committed at the same time.")(
-        (options, applies) => options.copy(applies = applies)
+        (options, number) => options.copy(parallelTables = number)
       ),
       duration(
         "interval",

@@ -35,8 +35,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
 
   private val log = ready.log
   private val settings = JobSettings(
-    appliers = options.applies,
-    copiers = options.copies,
+    appliers = options.parallelTables,
+    copiers = options.parallelCopies,
     intervalMillis = options.interval.toMillis,
     maxHeldWal = options.maxHeldWal,
     stopsAtError = !options.skips,
@@ -87,7 +87,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       val core = new SharedCore(new JobCore(settings, start))
       parts =
         new JobParts(session, options, ready.ownTables, ready.catalog, ready.folder, log, core)
-      threads = new JobThreads(session, options.toString, options.copies)
+      threads = new JobThreads(session, options.toString, options.parallelCopies)
       applier = new TableApplier(parts)
       maintenance = new TableMaintenance(parts, threads, () => verifications.readsVersions)
       copier = new TableCopier(parts)
@@ -397,8 +397,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         s"The job has failed. ${TableFailures.text(error)}"
       ))
     else
-      readerWait.reason.orElse(silence.filter(_ > SecondsOfSilence && roomWait.isOver).map(seconds =>
-        f"The server has sent nothing for $seconds%.0f s, although the job has asked it to."
+      readerWait.reason.orElse(silence.filter(_ > SecondsOfSilence && roomWait.isOver).map(
+        seconds =>
+          f"The server has sent nothing for $seconds%.0f s, although the job has asked it to."
       ))
 
   /** What has to pass before the job goes on. Full queues are not among it, because the tables make room. */
