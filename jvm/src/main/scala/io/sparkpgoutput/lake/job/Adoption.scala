@@ -44,7 +44,7 @@ object Adoption {
       .getOrElse(throw new LakeException("PGOUTPUT_REPLICATE_OPTION.LSN", "text" -> lastLsn))
     val parsed = ReplicateOptions.ofServer(options)
     val folder = JobFolder.of(clone, parsed.checkpoint)
-    val (epoch, state) = folder.state()
+    val kept @ (_, state) = folder.state()
     Using.resource(new ServerClient(parsed.address, parsed.applicationName)) { client =>
       val server = client.replication(Server.of)
       checkJob(state, server, parsed.slot, last)
@@ -70,7 +70,7 @@ object Adoption {
         timeline = server.timeline,
         confirmed = begin
       )
-      if (!folder.take(epoch + 1, now))
+      if (!folder.takeAfter(Some(kept), now))
         throw refused("A process of the job has started in the meantime. Stop it.")
       Lsn.format(begin)
     }
