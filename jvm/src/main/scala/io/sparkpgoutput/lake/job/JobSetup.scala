@@ -199,7 +199,11 @@ final private[job] class ReadyJob(
   def state: JobState = start.state
 
   /** Returns whether an earlier process of the job has written the state since this one has read it. */
-  def isOvertaken: Boolean = !folder.isNewest(kept)
+  private def isOvertaken: Boolean = !folder.isNewest(kept)
+
+  /** Returns whether the slot has moved because an earlier process of the job has written its state since. */
+  def isOfOldState(error: SourceException): Boolean =
+    error.getCondition == "PGOUTPUT_SLOT_MOVED" && isOvertaken
 
   /** Takes the next epoch, unless an earlier process has written what this one has not read, such as a request. */
   def take(state: JobState): Boolean = folder.takeAfter(kept, state)
@@ -245,11 +249,7 @@ final private[job] class ReadyJob(
     )
     val start =
       try JobStart.of(fresh, parts)
-      catch {
-        // An earlier process of the job was not slow to end: it wrote its state after this one had read it.
-        case moved: SourceException if moved.getCondition == "PGOUTPUT_SLOT_MOVED" && isOvertaken =>
-          throw new StartAgain
-      }
+      catch { case moved: SourceException if isOfOldState(moved) => throw new StartAgain }
     for {
       before <- keptState.toSeq
       table <- start.state.tables.values

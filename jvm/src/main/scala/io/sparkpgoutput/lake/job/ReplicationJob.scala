@@ -137,14 +137,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     new SlotReader(options.address, settings, identity, new ReaderEvents(start))
   }
 
-  /**
-   * The error that ends the job. If the slot has moved because an earlier process of the job wrote a newer
-   * state before this process took the slot, the job starts again.
-   */
+  /** The error that ends the job. Before this process has taken the slot, it can be one of an old state. */
   private def ofStart(error: Throwable): Throwable = error match {
     case moved: SourceException
-        if parts.epoch == 0 && moved.getCondition == "PGOUTPUT_SLOT_MOVED" &&
-          Try(ready.isOvertaken).getOrElse(false) =>
+        if parts.epoch == 0 && Try(ready.isOfOldState(moved)).getOrElse(false) =>
       new StartAgain
     case other => other
   }
