@@ -86,7 +86,7 @@ private object CommitPlace {
   case object Held extends CommitPlace
 
   /** The table waits for memory, so another one has its place. */
-  case object Left extends CommitPlace
+  case object Lent extends CommitPlace
 
   /** It has its memory, and gets the next place. */
   case object Wanted extends CommitPlace

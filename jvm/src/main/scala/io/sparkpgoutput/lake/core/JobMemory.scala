@@ -170,7 +170,7 @@ abstract private[core] class JobMemory(start: JobState) {
   def isApplying(oid: Long): Boolean = works.get(oid).exists(_.phase == Phase.Applying)
 
   /** A table that is committed waits for memory, so another one gets its place. */
-  def leavesPlace(oid: Long): Unit = works.get(oid).foreach(_.place = CommitPlace.Left)
+  def leavesPlace(oid: Long): Unit = works.get(oid).foreach(_.place = CommitPlace.Lent)
 
   def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
 
