@@ -167,7 +167,10 @@ final class KeyLookup(
    *
    * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
    */
-  private def collecting(file: DirectFile, end: Option[Int])(search: Option[FileKeys] => Unit): Unit = {
+  private def collecting(
+      file: DirectFile,
+      end: Option[Int]
+  )(search: Option[FileKeys] => Unit): Unit = {
     // The numbers of the key, and half a number for its position, twice. If some rows have no key, there is a copy.
     val ofRow = (width + 1) * (if (end.isEmpty) 1 else 2)
     table.keys.cache.collecting(file.rows * ofRow) { isKept =>

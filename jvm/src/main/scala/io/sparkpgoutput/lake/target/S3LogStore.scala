@@ -8,10 +8,10 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.storage.LogStore
-import org.apache.spark.SparkEnv
 
 import io.delta.storage.S3SingleDriverLogStore
 import org.apache.hadoop.conf.Configuration
