@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from spark_pgoutput.logging_file import logger_levels, use_logging_file
 
 # Loggers that only another version of Spark has, or a JAR that `make test` does not need.
-ELSEWHERE = ("SparkStringUtils", "org.apache.spark.sql.delta.", "org.apache.iceberg.")
+ELSEWHERE = ("SparkStringUtils", "org.apache.spark.sql.delta.", "org.apache.iceberg.", "fs.s3a")
 
 
 def test_each_logger_is_that_of_a_class_or_a_package(spark: SparkSession) -> None:
