@@ -99,7 +99,7 @@ final private[job] class JobParts(
         TableFailure(TableFailure.Waits, failure.text)
       case _ => failure
     }
-    log.failed(table.name, shown, Option.unless(TableFailures.isKnown(error))(error))
+    log.failed(table.name, shown, Option.when(TableFailures.needsStack(error))(error))
   }
 
   private val commits = new ConcurrentHashMap[Long, Commits]

@@ -327,20 +327,31 @@ final class JobLog extends Logging {
   def committed(table: TableName, changes: Long, lastCommit: Long, started: Long): Unit = {
     val lag = Duration.between(microsToInstant(lastCommit), Instant.now).toMillis / 1e3
     val seconds = (System.nanoTime() - started) / 1e9
-    problems.remove(table)
+    goesOn(table)
     tell(f"$table: ${JobLog.counted(changes, "change")} in $seconds%.1f s, lag $lag%.1f s.")
   }
 
+  /** Reports that a copy begins. The next attempt of a copy that waits is the same copy. */
+  def copying(table: TableName): Unit = if (begun.add(table)) tell(s"Copying $table.")
+
   /** Reports a copy. */
   def copied(table: TableName, line: String): Unit = {
-    problems.remove(table)
+    goesOn(table)
     tell(line)
+  }
+
+  private def goesOn(table: TableName): Unit = {
+    problems.remove(table)
+    begun.remove(table): Unit
   }
 
   /** Reports that an error has ended the job. It adds no line, because a command prints the error as its own. */
   def ended(what: String, error: Throwable): Unit =
-    if (TableFailures.isKnown(error)) logWarning(s"$what. ${TableFailures.text(error)}")
-    else logError(what, error)
+    if (TableFailures.needsStack(error)) logError(what, error)
+    else logWarning(s"$what. ${TableFailures.text(error)}")
+
+  /** The tables whose copies have begun, and have not ended or failed. */
+  private val begun = ConcurrentHashMap.newKeySet[TableName]
 
   /** The last problem of each table that cannot go on. */
   private val problems = new ConcurrentHashMap[TableName, String]
@@ -352,6 +363,7 @@ final class JobLog extends Logging {
    * @param unknown an error that this library does not know. Its stack trace goes to Spark's log.
    */
   def failed(table: TableName, failure: TableFailure, unknown: Option[Throwable] = None): Unit = {
+    if (failure.kind != TableFailure.Waits) begun.remove(table): Unit
     val reason = failure.text.replaceAll("\\S*\\d\\S*", "")
     if (problems.put(table, reason) != reason) {
       val what = failure.kind match {

@@ -138,7 +138,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** Makes a snapshot of a table. */
   def makeSnapshot(oid: Long): Unit = reporting(oid) { table =>
     checkPlace()
-    if (forget(oid)) catchUp(table) else job.log.tell(s"Copying ${table.name}.")
+    if (forget(oid)) catchUp(table) else job.log.copying(table.name)
     val copy = start(table)
     open.put(oid, copy)
     if (table.copyReason.nonEmpty && isAltered(table, copy.table)) throw new Waiting(Altered)

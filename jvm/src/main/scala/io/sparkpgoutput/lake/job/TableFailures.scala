@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.job
 import java.io.IOException
 import java.net.{SocketException, SocketTimeoutException, UnknownHostException}
 
+import org.apache.spark.SparkException
+
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException, SourceException}
 import io.sparkpgoutput.lake.core.TableFailure
 import io.sparkpgoutput.source.connection.SqlState
@@ -77,7 +79,9 @@ object TableFailures {
       condition(error).exists(EndsJob)
 
   /** Returns whether another process, a store or the server is the reason, which passes by itself. */
-  def isPassing(error: Throwable): Boolean = ErrorCauses.of(error).exists {
+  def isPassing(error: Throwable): Boolean = ErrorCauses.of(error).exists(passes)
+
+  private def passes(cause: Throwable): Boolean = cause match {
     case found: PgOutputException =>
       found.getCondition match {
         case "PGOUTPUT_CONNECTION" => PassingStates.exists(found.getSqlState.startsWith)
@@ -117,13 +121,19 @@ object TableFailures {
   /** Whether the error comes from this library. Its text then says everything. */
   def isKnown(error: Throwable): Boolean = error.isInstanceOf[Waiting] || known(error).nonEmpty
 
+  /** Whether the stack trace of an error can tell more than its text. It cannot if a store or the server is away. */
+  def needsStack(error: Throwable): Boolean = !isKnown(error) && !isPassing(error)
+
   /**
    * The text of the most informative error among the causes. It is cut if it is long: PostgreSQL quotes a whole value
    * that it refuses, and Jackson would not read a state with such a text again.
    */
   def text(error: Throwable): String = {
+    // What Spark says of a task has numbers and classes before the words of the store.
+    val causes = ErrorCauses.of(error).toSeq
+    val ofStore = if (error.isInstanceOf[SparkException]) causes.find(passes) else None
     val text = known(error).map(_.getMessage).getOrElse(
-      ErrorCauses.of(error).flatMap(found => Option(found.getMessage))
+      (ofStore.iterator ++ causes).flatMap(found => Option(found.getMessage))
         .flatMap(_.linesIterator.map(_.trim).find(_.nonEmpty)).nextOption()
         .getOrElse(error.toString)
     )

@@ -142,9 +142,11 @@ final private[job] class Verifications(
         isPinning = true
         val pinned = pinAll(asked, oids, snapshot.lsn)
         isPinning = false
-        log.tell(
-          s"Verifying ${JobLog.counted(pinned.count(_.isRight).toLong, "table")} as of ${Lsn.format(snapshot.lsn)}."
-        )
+        val found = pinned.count(_.isRight).toLong
+        if (found > 0)
+          log.tell(
+            s"Verifying ${JobLog.counted(found, "table")} as of ${Lsn.format(snapshot.lsn)}."
+          )
         pinned.map(_.fold(identity, compare(_, snapshot)))
       }
     finally {

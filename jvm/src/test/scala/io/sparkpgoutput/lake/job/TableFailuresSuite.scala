@@ -1,6 +1,6 @@
 package io.sparkpgoutput.lake.job
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, UncheckedIOException}
 import java.net.{SocketException, UnknownHostException}
 import java.nio.file.Files
 import java.sql.SQLException
@@ -209,6 +209,13 @@ class TableFailuresSuite extends AnyFunSuite {
     assert(TableFailures.of(new RuntimeException("")).text.nonEmpty)
   }
 
+  test("an error of a store has the text of the store and no stack, also in a task") {
+    val away = inTask(new UncheckedIOException("closed", new IOException("The store is away.")))
+    assert(TableFailures.of(away).text == "The store is away.")
+    assert(!TableFailures.needsStack(away) && TableFailures.needsStack(new RuntimeException("?")))
+    assert(!TableFailures.needsStack(Errors.lake("PGOUTPUT_TARGET_DIFFERS").head))
+  }
+
   test("a circle of causes does no harm") {
     val first = new RuntimeException("one")
     val second = new RuntimeException("two", first)
@@ -230,6 +237,22 @@ class TableFailuresSuite extends AnyFunSuite {
     log.committed(orders, 1, 0, System.nanoTime())
     fail()
     assert(lines == 1)
+  }
+
+  test("the attempts of a copy that waits are one copy") {
+    val log = new JobLog
+    val orders = TableName("public", "orders")
+    def copies(kinds: TableFailure.Kind*) = {
+      log.copying(orders)
+      kinds.foreach { kind =>
+        log.failed(orders, TableFailure(kind, "The store is away."))
+        log.copying(orders)
+      }
+      log.copied(orders, "Copied public.orders.")
+      log.take().count(_ == "Copying public.orders.")
+    }
+    assert(copies(TableFailure.Waits, TableFailure.Waits) == 1)
+    assert(copies(TableFailure.Retried, TableFailure.Waits) == 2)
   }
 
   test("one thing is not several things") {
