@@ -81,6 +81,23 @@ def test_signals_are_noted_but_an_ignored_sighup_is_not(number: signal.Signals) 
             signal.signal(one, handler)
 
 
+def test_an_error_after_a_signal_is_not_printed_because_spark_has_ended(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping = threading.Event()
+    monkeypatch.setattr(submitted, "_signalled", lambda: stopping)
+
+    def work(stopping: threading.Event, signalled: bool = False) -> int:
+        if signalled:
+            stopping.set()
+        raise RuntimeError("No active Spark session found.")
+
+    assert submitted.run("replicate", work) == 1
+    assert "No active Spark session found." in capsys.readouterr().err
+    assert submitted.run("replicate", partial(work, signalled=True)) == 1
+    assert capsys.readouterr().err == ""
+
+
 def _is_noted(number: signal.Signals) -> bool:
     stopping = submitted._signalled()
     signal.raise_signal(number)

@@ -16,7 +16,7 @@ from spark_pgoutput.copy_display import display
 from spark_pgoutput.printable import printable
 from spark_pgoutput.replicate_command import job_options
 from spark_pgoutput.replication import Replication, replicate
-from spark_pgoutput.submitted import FAILURES, run, session
+from spark_pgoutput.submitted import FAILURES, run, session, show
 from spark_pgoutput.verification import verify
 
 
@@ -51,9 +51,10 @@ def _follow(job: Replication, stopping: threading.Event) -> int:
                 if stopping.is_set():
                     job.stop()
                 shown.show(job.report(), job.progress())
-        except FAILURES:
+        except FAILURES as error:
             shown.show(job.report(), [])
-            raise
+            show("replicate", error)  # also after a signal, because the job ends in order
+            return 1
         shown.show(job.report(), [])
     for line in job.failed():
         print(printable(f"Failed: {line}"), flush=True)

@@ -96,12 +96,19 @@ def run(command: str, work: Callable[[threading.Event], int]) -> int:
     try:
         return work(stopping)
     except FAILURES as error:
-        print(f"spark-pgoutput {command}: {_text(error)}", file=sys.stderr)
+        # A signal also ends Spark. What still runs then fails, and its error has another reason.
+        if not stopping.is_set():
+            show(command, error)
     except Py4JError:
         # Ctrl+C in a terminal also signals the JVM, which then ends its work and exits.
         if not stopping.is_set():
             raise
     return 1
+
+
+def show(command: str, error: Exception) -> None:
+    """Print an error that has ended a command."""
+    print(f"spark-pgoutput {command}: {_text(error)}", file=sys.stderr)
 
 
 def _signalled() -> threading.Event:
