@@ -116,6 +116,11 @@ def test_delta_refuses_s3_where_commits_are_not_atomic(
         found = refusal(job(), spark)
     assert "S3SingleDriverLogStore is safe for one driver only" in found
 
+    # A bucket that is not there, or a key without rights.
+    found = refusal(job(), spark, target="s3a://missing/shop")
+    assert "[PGOUTPUT_TARGET_NOT_WRITABLE] The job cannot make an object in s3a://missing/" in found
+    assert "The specified bucket does not exist" in found
+
     # The user knows that another log store is safe.
     with store.proxy.fault("unconditional"), setting(spark, SETTING, "org.example.Missing"):
         found = refusal(job(), spark)

@@ -26,8 +26,12 @@ import org.apache.hadoop.fs.{
   FileAlreadyExistsException,
   FileSystem,
   Path,
-  StreamCapabilities
+  StreamCapabilities,
+  UnsupportedFileSystemException
 }
+import org.apache.hadoop.util.VersionInfo
+
+import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 
 /** A file, its name without the folder, and the time at which it was written. */
 final private[folder] case class FolderFile(name: String, written: Instant)
@@ -63,7 +67,7 @@ private[folder] object FolderFiles {
   /** Chooses how files of a folder are written, by its file system. */
   def of(path: String, configuration: Configuration): FolderFiles = {
     val folder = new Path(path)
-    val files = folder.getFileSystem(configuration)
+    val files = StoreJars.fileSystem(folder, configuration)
     val qualified = files.makeQualified(folder)
     if (files.getUri.getScheme == "file")
       new LocalFiles(LocalPath.of(qualified.toUri.getPath))
@@ -340,4 +344,71 @@ private[lake] object ObjectStores {
     }
     out.close()
   }
+}
+
+/** Names the JAR that is missing if Spark cannot open a folder or the store of a catalog. */
+private[lake] object StoreJars {
+
+  /**
+   * Returns the file system of a folder.
+   *
+   * @throws LakeException if its JAR is missing
+   */
+  def fileSystem(folder: Path, configuration: Configuration): FileSystem =
+    naming(s"the folder $folder", _ => Some(ofFolder(folder.toUri.getScheme)))(
+      folder.getFileSystem(configuration)
+    )
+
+  /**
+   * Opens something.
+   *
+   * @param place what it opens
+   * @param remedy what to do if a class is missing, by the text of the error
+   * @throws LakeException if a class is missing and there is a remedy
+   */
+  def naming[T](place: String, remedy: String => Option[String])(open: => T): T =
+    try open
+    catch {
+      case problem @ (NonFatal(_) | _: LinkageError) =>
+        val reason =
+          ErrorCauses.of(problem).filter(isMissing).map(String.valueOf(_)).toSeq.lastOption
+        throw reason.flatMap(text => remedy(text).map(text -> _)).fold(problem) {
+          case (text, remedy) => new LakeException(
+              "PGOUTPUT_STORE_JAR",
+              "place" -> place,
+              "remedy" -> remedy,
+              "reason" -> text
+            ).initCause(problem)
+        }
+    }
+
+  /** Iceberg writes the name of the error of a class into the text of its own. */
+  private def isMissing(problem: Throwable) = problem match {
+    case _: ClassNotFoundException | _: LinkageError | _: UnsupportedFileSystemException => true
+    case other => String.valueOf(other.getMessage).contains("NoClassDefFoundError")
+  }
+
+  /** Spark has a version of Hadoop, which the connectors of Hadoop must have too. */
+  private def ofFolder(scheme: String) = {
+    def hadoop(name: String) = start(s"org.apache.hadoop:$name:${VersionInfo.getVersion}")
+    scheme match {
+      case "s3a"            => hadoop("hadoop-aws")
+      case "s3" | "s3n"     => s"Write s3a:// in place of $scheme://. ${hadoop("hadoop-aws")}"
+      case "abfs" | "abfss" => hadoop("hadoop-azure")
+      case "gs" => "Add the JAR of com.google.cloud.bigdataoss:gcs-connector for Hadoop 3."
+      case other =>
+        s"Correct the name of the folder, or add the JAR with Hadoop's file system for $other://."
+    }
+  }
+
+  /** What to do if a class is missing that a FileIO of Iceberg needs. */
+  def ofIceberg(version: => String)(missing: String): Option[String] =
+    Seq("software/amazon" -> "aws", "com/google" -> "gcp", "com/azure" -> "azure")
+      .collectFirst {
+        case (part, name) if missing.contains(part) =>
+          start(s"org.apache.iceberg:iceberg-$name-bundle:$version")
+      }
+
+  private def start(packages: String) =
+    s"Start Spark with --packages $packages, in addition to the packages that you have."
 }

@@ -62,7 +62,7 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
   def read(): Option[(Long, JobState)] = read(MostTries)
 
   /** Reads the state of the newest epoch, of a job that has one. */
-  def state(): (Long, JobState) = read().getOrElse(throw noState)
+  def state(): (Long, JobState) = readable(read()).getOrElse(throw noState)
 
   def noState: LakeException =
     new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_STATE", "folder" -> path)
@@ -211,9 +211,10 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
    * Refuses a folder that has the checkpoint of a streaming query of Spark, as jobs of older versions had
    * it, and no state.
    */
-  def check(): Unit =
+  def check(): Unit = readable {
     if (newestEpoch().isEmpty && files.list("").exists(file => StreamingName.matches(file.name)))
       throw new LakeException("PGOUTPUT_CHECKPOINT_VERSION.STREAMING_CHECKPOINT", "folder" -> path)
+  }
 
   /** Shows that the folder can be written, before something depends on it, such as a slot. */
   def tryWrite(): Unit = writing {
@@ -224,16 +225,21 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
     catch { case _: IOException => () }
   }
 
+  /** Says which folder cannot be read. */
+  private def readable[A](body: => A): A = naming(body) { reason =>
+    new LakeException("PGOUTPUT_CHECKPOINT_NOT_READABLE", "folder" -> path, "reason" -> reason)
+  }
+
   /** Says which folder cannot be written. */
-  private def writing[A](body: => A): A =
+  private def writing[A](body: => A): A = naming(body) { reason =>
+    new LakeException("PGOUTPUT_CHECKPOINT_NOT_WRITABLE", "folder" -> path, "reason" -> reason)
+  }
+
+  private def naming[A](body: => A)(error: String => LakeException): A =
     try body
     catch {
       case problem: IOException =>
-        throw new LakeException(
-          "PGOUTPUT_CHECKPOINT_NOT_WRITABLE",
-          "folder" -> path,
-          "reason" -> s"${problem.getClass.getSimpleName}: ${problem.getMessage}"
-        ).initCause(problem)
+        throw error(s"${problem.getClass.getSimpleName}: ${problem.getMessage}").initCause(problem)
     }
 
   private def epochs(): Seq[Long] = files.list(States).map(_.name)

@@ -22,7 +22,7 @@ import io.sparkpgoutput.lake.catalog.{
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
-import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, Targets}
+import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, TargetError, Targets}
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{
@@ -101,11 +101,7 @@ private[job] object JobSetup {
       } catch {
         case known: LakeException => throw known
         case NonFatal(problem) =>
-          throw new LakeException(
-            "PGOUTPUT_TARGET_NOT_WRITABLE",
-            "table" -> target.sqlName(Attempt),
-            "reason" -> problem.getMessage
-          ).initCause(problem)
+          throw TargetError.notWritable(s"the table ${target.sqlName(Attempt)}", problem)
       }
 
   /** How long a query of the catalog waits for an ALTER TABLE. All tables wait for the query. */

@@ -18,7 +18,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, FileSystem, Path}
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.folder.ObjectStores
+import io.sparkpgoutput.lake.folder.{ObjectStores, StoreJars}
 
 /**
  * Writes the log of a Delta table in S3, so that several drivers can commit to the table. A commit is one PUT with
@@ -105,8 +105,14 @@ private object S3Commits {
     )
     // If the user names another log store, the user knows that it is safe.
     if (named.forall(_ == Ours)) {
-      val files = folder.getFileSystem(session.sessionState.newHadoopConf())
-      probe(files, folder).foreach(why => throw refused(why))
+      val files = StoreJars.fileSystem(folder, session.sessionState.newHadoopConf())
+      val found =
+        try probe(files, folder)
+        catch {
+          case problem: IOException =>
+            throw TargetError.notWritable(s"an object in $folder", problem)
+        }
+      found.foreach(why => throw refused(why))
     }
     if (named.isEmpty) {
       settings.set(setting, Ours)
@@ -123,14 +129,23 @@ private object S3Commits {
    */
   private[target] def probe(files: FileSystem, folder: Path): Option[String] = {
     val file = new Path(folder, s"_spark_pgoutput_probe_${UUID.randomUUID}")
+    var isMade = false
     try {
       val streams = Seq.fill(2)(S3LogStore.created(files, file))
-      streams.foreach(ObjectStores.put(_, Array[Byte](1)))
+      streams.foreach { stream =>
+        ObjectStores.put(stream, Array[Byte](1))
+        isMade = true
+      }
       Some("the store, or its connector, has created an object twice")
     } catch {
-      case problem: IOException if isRefusal(problem)      => None
+      case problem: IOException if isRefusal(problem) =>
+        isMade = true
+        None
       case problem: IOException if isNotSupported(problem) => Some(problem.getMessage)
-    } finally files.delete(file, false): Unit
+    } finally
+      // A job does not need the right to remove files, and a connector tries for minutes if its store is away.
+      try if (isMade) files.delete(file, false): Unit
+      catch { case _: IOException => () }
   }
 
   /** S3A has an exception of its own for the status 412. */

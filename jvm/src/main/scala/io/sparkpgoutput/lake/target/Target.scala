@@ -292,6 +292,14 @@ object TargetError {
     )
   }
 
+  /** @param what what could not be made */
+  def notWritable(what: String, problem: Throwable): Throwable =
+    new LakeException(
+      "PGOUTPUT_TARGET_NOT_WRITABLE",
+      "what" -> what,
+      "reason" -> problem.getMessage
+    ).initCause(problem)
+
   /** @param reason what has brought older rows back */
   def olderRows(table: String, reason: String): LakeException =
     new LakeException("PGOUTPUT_MARK_LOST.OLDER_ROWS", "table" -> table, "reason" -> reason)

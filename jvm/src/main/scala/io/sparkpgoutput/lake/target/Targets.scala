@@ -34,7 +34,7 @@ import org.apache.hadoop.fs.{
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.direct.KeyCache
-import io.sparkpgoutput.lake.folder.ObjectStores
+import io.sparkpgoutput.lake.folder.{ObjectStores, StoreJars}
 
 /** Finds what a target's name means. */
 object Targets {
@@ -67,7 +67,13 @@ object Targets {
     )
     NioLocalFileSystem.use(session) // before a catalog is loaded, which opens its file system
     if (FolderPlace.isFolder(target)) inFolder(session, target, wanted, keys)
-    else inCatalog(session, target, wanted, keys)
+    else
+      StoreJars.naming(
+        s"the store of the target $target",
+        StoreJars.ofIceberg(LakeFormat.Iceberg.jarVersion)
+      )(
+        inCatalog(session, target, wanted, keys)
+      )
   }
 
   /** Returns a target that keeps no keys. */
@@ -304,7 +310,7 @@ object CatalogPlace {
 /** A folder with a folder for each table. */
 final class FolderPlace(session: SparkSession, folder: String) extends TablePlace {
   private val configuration = session.sessionState.newHadoopConf()
-  private val files = new Path(folder).getFileSystem(configuration)
+  private val files = StoreJars.fileSystem(new Path(folder), configuration)
   private val root = files.makeQualified(new Path(folder))
 
   def path(table: String): Path = new Path(root, table)
@@ -384,7 +390,7 @@ sealed abstract class LakeFormat(
   def oldest: Option[String] = None
 
   /** The version of the JAR on the class path. */
-  protected def jarVersion: String = ""
+  private[target] def jarVersion: String = ""
 
   /**
    * Checks that the format runs on this Spark, and that its JAR is there and new enough.
@@ -449,7 +455,7 @@ object LakeFormat {
 
     override def oldest: Option[String] = Some("1.11")
 
-    override protected def jarVersion: String = org.apache.iceberg.IcebergBuild.version()
+    override private[target] def jarVersion: String = org.apache.iceberg.IcebergBuild.version()
 
     def settings: String =
       "--conf spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog and the settings of " +

@@ -10,6 +10,7 @@ import java.util.concurrent.{Callable, Executors}
 import scala.jdk.CollectionConverters._
 import scala.util.{Random, Try}
 
+import org.apache.hadoop.util.VersionInfo
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.InLocale
@@ -86,6 +87,43 @@ class JobFolderSuite extends AnyFunSuite {
         assert(error.getMessage.contains(s"$path."), error.getMessage)
         assert(TableFailures.isPassing(error))
       }
+  }
+
+  onInterrupted("a folder that cannot be read is named in the error, which can pass") {
+    (path, open) =>
+      assert(open().take(1, first))
+      TestFileSystems.unreadable = Some(".json")
+      val error = intercept[LakeException](open().state())
+      assert(error.getCondition == "PGOUTPUT_CHECKPOINT_NOT_READABLE")
+      assert(error.getMessage.contains(s"$path cannot be read."), error.getMessage)
+      assert(TableFailures.isPassing(error))
+  }
+
+  test("a folder or a catalog of which a JAR is missing names the package") {
+    def remedy(open: => Any) = {
+      val error = intercept[LakeException](open)
+      assert(error.getCondition == "PGOUTPUT_STORE_JAR")
+      error.getMessage
+    }
+    def ofFolder(folder: String) =
+      remedy(new JobFolder(folder, TestFileSystems.configuration).check())
+    val hadoop = VersionInfo.getVersion
+    assert(
+      ofFolder("s3a://bucket/job").contains(s"--packages org.apache.hadoop:hadoop-aws:$hadoop,")
+    )
+    assert(ofFolder("s3://bucket/job").contains("Write s3a:// in place of s3://."))
+    assert(ofFolder("abfss://a@b/job").contains(s"org.apache.hadoop:hadoop-azure:$hadoop,"))
+    assert(ofFolder("gs://bucket/job").contains("gcs-connector"))
+    assert(ofFolder("nowhere://bucket/job").contains("Correct the name of the folder"))
+    // As Iceberg throws it.
+    val problem = new IllegalArgumentException(
+      "Missing S3FileIO [java.lang.NoClassDefFoundError: software/amazon/awssdk/S3Exception]"
+    )
+    def ofCatalog(problem: Throwable): Nothing =
+      StoreJars.naming("the store", StoreJars.ofIceberg("1.11.0"))(throw problem)
+    assert(remedy(ofCatalog(problem)).contains("org.apache.iceberg:iceberg-aws-bundle:1.11.0,"))
+    for (other <- Seq(new NoClassDefFoundError("org/example/Other"), new IOException("away")))
+      assert(intercept[Throwable](ofCatalog(other)) eq other)
   }
 
   test("a folder that cannot be made is named in the error") {
