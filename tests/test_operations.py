@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,9 +17,11 @@ import spark_pgoutput
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.replication import Replication
 from support import lake
+from support.background import background
 from support.documentation import DOCS, blocks
 from support.history_judge import assert_copies, history
 from support.job_report import wait_until_live, wait_while_running
+from support.job_tables import wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
@@ -86,6 +89,41 @@ def test_a_job_runs_through_the_promotion(
             running.stop()
             assert copied(running) == len(TABLES)
             assert copied(replicate(once=True, url=url)) == 0
+            assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize(("version", "target"), [(16, "delta"), (17, "iceberg"), (18, "delta")])
+def test_a_job_that_reads_a_standby_goes_on_when_it_is_promoted(
+    version: int, target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The session goes on through the promotion. So all that it has read is on the new timeline."""
+    with Server(version) as server, server.standby() as standby:
+        server.execute(SETUP)
+        job = LakeJob(tmp_path, standby, target)
+
+        def logs_snapshots(ended: threading.Event) -> None:
+            # A standby makes a slot only when its primary sends the list of its transactions.
+            while not ended.wait(0.2):
+                server.execute("SELECT pg_log_standby_snapshot()")
+
+        with job.session(spark) as replicate:
+            with background(logs_snapshots):
+                running = replicate()
+                wait_until_live(running)
+            session = standby.execute("SELECT active_pid FROM pg_replication_slots")
+            standby.promote()
+            write(standby, "promoted")
+            wait_until_equal(spark, job, running, TABLES)
+            assert standby.execute("SELECT active_pid FROM pg_replication_slots") == session
+            standby.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name LIKE 'spark-pgoutput%'"
+            )
+            write(standby, "later")
+            wait_until_equal(spark, job, running, TABLES)
+            running.stop()
+            assert copied(running) == len(TABLES)
+            assert copied(replicate(once=True)) == 0
             assert_equal(spark, job, TABLES)
 
 

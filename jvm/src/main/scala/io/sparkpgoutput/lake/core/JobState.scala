@@ -2,10 +2,13 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
+import org.apache.spark.sql.types.StructType
+
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.slot.SourceIdentity
 import io.sparkpgoutput.types.InfinityMode
 
 /**
@@ -45,6 +48,18 @@ final case class JobState(
   def source: String =
     s"the slot '$slot' of the database '$database' at the server with the system identifier " +
       systemIdentifier
+
+  /** The server and the slot, for the checks before the slot is read. */
+  def identity: SourceIdentity = SourceIdentity(
+    id,
+    systemIdentifier,
+    Seq(timeline),
+    database,
+    slot,
+    Map.empty,
+    confirmed,
+    new StructType
+  )
 
   /**
    * The LSN up to which the server must have everything that the job has read: the confirmed LSN, or the newest mark

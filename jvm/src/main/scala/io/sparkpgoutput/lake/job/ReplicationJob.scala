@@ -22,7 +22,7 @@ import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotState, SourceIdentity, WalEnd}
+import io.sparkpgoutput.source.slot.{Server, SlotState, WalEnd}
 
 /**
  * A job that runs: the threads around [[JobCore]], which decides what they do. The thread that calls
@@ -116,16 +116,6 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   }
 
   private def newReader(start: JobState): SlotReader = {
-    val identity = SourceIdentity(
-      start.id,
-      start.systemIdentifier,
-      Seq(start.timeline),
-      start.database,
-      options.slot,
-      Map.empty,
-      start.confirmed,
-      new org.apache.spark.sql.types.StructType
-    )
     val settings = SessionSettings(
       options.address,
       start.id,
@@ -134,7 +124,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       options.publications,
       binary = false
     )
-    new SlotReader(options.address, settings, identity, new ReaderEvents(start))
+    new SlotReader(options.address, settings, start.identity, new ReaderEvents(start))
   }
 
   /** The error that ends the job. Before this process has taken the slot, it can be one of an old state. */
@@ -316,15 +306,21 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     query(connection)
   }
 
-  private def lookNow(): Unit = {
-    val read = parts.core.withoutWaking(_.readUpTo)
-    ready.catalog.timeline(parts.state, read).foreach { timeline =>
-      // The reader can still read the old timeline. Its next session checks all of that, and notes the timeline.
-      reader.renew()
-      throw new Waiting(
-        s"The server is on timeline $timeline, from which the slot is not read yet."
-      )
+  /** Notes a new timeline. A later start would not know that the job has read it. */
+  private def followTimeline(): Unit =
+    ready.catalog.moved(parts.state, parts.core.withoutWaking(_.readUpTo)).foreach { now =>
+      if (ready.catalog.isReadFrom(now)) parts.core(_.timeline(now.timeline))
+      else {
+        // The reader can still read the old timeline. Its next session checks all of that, and notes the timeline.
+        reader.renew()
+        throw new Waiting(
+          s"The server is on timeline ${now.timeline}, from which the slot is not read yet."
+        )
+      }
     }
+
+  private def lookNow(): Unit = {
+    followTimeline()
     val published = ready.catalog.all(parts.state)
     // Changes of a table that is not published any more are below the end of the WAL.
     val end = ofServer(Server.flushLsn)
@@ -454,6 +450,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
    */
   private def lastState(): Unit =
     try {
+      // If the server cannot be asked, the next start asks it.
+      if (server.inRecovery) Try(threads.atEnd(followTimeline())): Unit
       val last = parts.core { core =>
         core.stop()
         core.finish()
@@ -504,7 +502,12 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         }
       }
 
-    override def continues(timeline: Int): Unit = parts.core(_.timeline(timeline))
+    override def isReadFrom(server: Server): Boolean = ready.catalog.isReadFrom(server)
+
+    override def continues(server: Server): Unit = {
+      ready.catalog.reads(server)
+      parts.core(_.timeline(server.timeline))
+    }
 
     override def connected(): Unit = {
       if (!readerWait.isOver) log.tell("The job reads the slot again.")

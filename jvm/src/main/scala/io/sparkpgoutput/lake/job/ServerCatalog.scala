@@ -210,17 +210,30 @@ final class ServerCatalog(
 
   private var checkedConnections = 0
 
+  /** The server of the last session of the slot. */
+  @volatile private var readFrom = Option.empty[Server]
+
+  /** The reader begins a session. */
+  def reads(server: Server): Unit = readFrom = Some(server)
+
+  /**
+   * Returns whether a server is the process that the slot is read from. If a standby is promoted, or follows another
+   * primary that is, its process and its sessions go on. What they have read is in its history, on whatever timeline.
+   */
+  def isReadFrom(server: Server): Boolean = readFrom.exists(_.isSameProcess(server))
+
   /**
    * Checks that the server has all that the tables have, if the connection to it is a new one: after a
    * failover, it can lack changes. Each later look checks this again until the state has the timeline of the server.
+   * A connection to a standby can go on with another timeline, so each look asks for it.
    *
-   * @return the timeline of the server, if the state has another one
+   * @return the server, if the state has another timeline
    */
-  def timeline(state: JobState, read: Long): Option[Int] = {
+  def moved(state: JobState, read: Long): Option[Server] = {
     client.query(_.query("SELECT 1")(_ => ())) // finds out if the connection was lost
-    if (client.connections == checkedConnections) None
+    if (client.connections == checkedConnections && !readFrom.exists(_.inRecovery)) None
     else {
-      val timeline = client.replication { connection =>
+      val found = client.replication { connection =>
         val now = Server.of(connection)
         if (now.systemIdentifier != state.systemIdentifier)
           throw new LakeException(
@@ -229,13 +242,13 @@ final class ServerCatalog(
             "found" -> s"the server with the system identifier ${now.systemIdentifier}"
           )
         val has = Lsn.max(state.walEnd, read)
-        SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
+        if (!isReadFrom(now)) SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
         // A standby that has started again can still replay what it had replayed before.
         if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))
-        now.timeline
+        now
       }
-      if (timeline == state.timeline) checkedConnections = client.connections
-      Option.when(timeline != state.timeline)(timeline)
+      if (found.timeline == state.timeline) checkedConnections = client.connections
+      Option.when(found.timeline != state.timeline)(found)
     }
   }
 

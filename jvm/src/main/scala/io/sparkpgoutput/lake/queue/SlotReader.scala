@@ -260,13 +260,11 @@ final class SlotReader(
         if (isAgain) connection.waitForLongMessages()
         val server = Server.of(connection)
         events.mayReadFrom(server)
-        SlotChecks.timeline(
-          connection,
-          server,
-          identity.timelines :+ events.state.timeline,
-          Lsn.max(readLsn, events.state.walEnd)
-        ): Unit
-        events.continues(server.timeline)
+        if (!events.isReadFrom(server)) {
+          val read = Lsn.max(readLsn, events.state.walEnd)
+          SlotChecks.timeline(connection, server, Seq(events.state.timeline), read): Unit
+        }
+        events.continues(server)
         SlotChecks.publications(sql, settings.publications)
         events.mayRead()
         def check() = {
@@ -547,8 +545,11 @@ object SlotReader {
     /** Fails if the server is not one that the job reads from. */
     def mayReadFrom(server: Server): Unit
 
+    /** Whether the last session was one of the same process of a server. */
+    def isReadFrom(server: Server): Boolean
+
     /** The server has all that was read, so the job goes on with its timeline. */
-    def continues(timeline: Int): Unit
+    def continues(server: Server): Unit
 
     /** A session begins. */
     def reads(): Unit

@@ -20,6 +20,7 @@ import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnecti
  * @param majorVersion such as 18
  * @param walBlockSize the size of a page of WAL in bytes
  * @param inRecovery whether the server is a standby
+ * @param started when its process started, as a text
  */
 final case class Server(
     systemIdentifier: String,
@@ -27,8 +28,14 @@ final case class Server(
     database: String,
     majorVersion: Int,
     walBlockSize: Int,
-    inRecovery: Boolean
-)
+    inRecovery: Boolean,
+    started: String
+) {
+
+  /** Whether a server is this process, which goes on when it is promoted, or when its primary is. */
+  def isSameProcess(other: Server): Boolean =
+    systemIdentifier == other.systemIdentifier && started == other.started
+}
 
 object Server extends Logging {
   val OldestVersion = 14
@@ -45,10 +52,17 @@ object Server extends Logging {
     checkVersion(version)
     connection.query(
       "SELECT current_setting('wal_block_size')::int AS block_size, " +
-        "pg_is_in_recovery() AS in_recovery"
+        "pg_is_in_recovery() AS in_recovery, pg_postmaster_start_time()::text AS started"
     ) { row =>
-      val (blockSize, inRecovery) = (row.getInt("block_size"), row.getBoolean("in_recovery"))
-      Server(systemIdentifier, timeline, database, version, blockSize, inRecovery)
+      Server(
+        systemIdentifier,
+        timeline,
+        database,
+        version,
+        row.getInt("block_size"),
+        row.getBoolean("in_recovery"),
+        row.getString("started")
+      )
     }.head
   }
 

@@ -35,7 +35,7 @@ class ColumnGuardSuite extends AnyFunSuite {
       case (_, sql) if sql.contains("pg_attribute") => Rows(rows: _*)
     })
     Using.resources(server, new ServerClient(server.address, "test")) { (_, client) =>
-      val known = Server("7", 1, "shop", 18, 8192, inRecovery = false)
+      val known = Server("7", 1, "shop", 18, 8192, inRecovery = false, "2026-01-01")
       val guard = new ColumnGuard(
         ColumnHiding(Map("users" -> HiddenColumns(excluded))),
         new ServerCatalog(client, known, ReplicateOptions(), null),

@@ -17,7 +17,7 @@ class ServerCatalogSuite extends AnyFunSuite {
 
   private def asking(server: FakeServer)(body: ServerCatalog => Unit): Unit =
     Using.resources(server, new ServerClient(server.address, "test")) { (_, client) =>
-      val known = Server("7", 1, "shop", 18, 8192, inRecovery = false)
+      val known = Server("7", 1, "shop", 18, 8192, inRecovery = false, "2026-01-01")
       body(new ServerCatalog(client, known, ReplicateOptions(), null))
     }
 
@@ -29,11 +29,32 @@ class ServerCatalogSuite extends AnyFunSuite {
     server.timeline = 2
     asking(server) { catalog =>
       // The reader can go on with the old timeline, above the switch at 200, after the look has asked how far it is.
-      assert(catalog.timeline(state, 200).contains(2))
-      assert(catalog.timeline(state, 200).contains(2))
-      val error = Try(catalog.timeline(state, 300)).failed.get
+      def timeline(lsn: Long) = catalog.moved(state, lsn).map(_.timeline)
+      assert(timeline(200).contains(2))
+      assert(timeline(200).contains(2))
+      val error = Try(timeline(300)).failed.get
       assert(TableFailures.endsJob(error), error)
-      assert(catalog.timeline(state.copy(timeline = 2), 300).isEmpty)
+      assert(catalog.moved(state.copy(timeline = 2), 300).isEmpty)
+    }
+  }
+
+  test("a standby that is read has what was read, if it is promoted or follows another primary") {
+    val server = new FakeServer({
+      case (_, "TIMELINE_HISTORY 2") => Rows(Seq("content" -> "1\t0/C8\tno recovery target\n"))
+      case (_, sql) if sql.contains("pg_current_wal_flush_lsn") => Rows(Seq("lsn" -> "0/FFFF"))
+    })
+    asking(server) { catalog =>
+      def read(started: String, inRecovery: Boolean): Unit =
+        catalog.reads(Server("7", 1, "shop", 18, 8192, inRecovery, started))
+      read("2026-01-01", inRecovery = true)
+      assert(catalog.moved(state, 300).isEmpty)
+      server.timeline = 2
+      assert(catalog.moved(state, 300).exists(catalog.isReadFrom))
+      // A primary does not change its timeline, and a new connection can lead to another server.
+      read("2026-01-01", inRecovery = false)
+      assert(catalog.moved(state.copy(timeline = 2), 300).isEmpty)
+      read("2025-12-31", inRecovery = true)
+      assert(Try(catalog.moved(state, 300)).isFailure)
     }
   }
 

@@ -93,7 +93,7 @@ final class FakeServer(answer: PartialFunction[(Int, String), FakeServer.Answer]
     case (_, "IDENTIFY_SYSTEM") =>
       Rows(Seq("systemid" -> "7", "timeline" -> timeline.toString, "dbname" -> "shop"))
     case (_, sql) if sql.contains("wal_block_size") =>
-      Rows(Seq("block_size" -> "8192", "in_recovery" -> "f"))
+      Rows(Seq("block_size" -> "8192", "in_recovery" -> "f", "started" -> "2026-01-01"))
     case (_, "SELECT pg_is_in_recovery()")              => Rows(Seq("in_recovery" -> "f"))
     case (_, sql) if sql.contains("wal_sender_timeout") => Rows(Seq("setting" -> "60000"))
     case (_, "SELECT 1")                                => Rows(Seq("one" -> "1"))

@@ -13,7 +13,8 @@ object Slots {
     database = "shop",
     majorVersion = 18,
     walBlockSize = 8192,
-    inRecovery = false
+    inRecovery = false,
+    started = "2026-01-01 12:00:00+00"
   )
 
   val slot: SlotState = SlotState(
