@@ -15,6 +15,7 @@ import spark_pgoutput
 from support import lake
 from support.lake_catalog import LakeCatalog
 from support.lake_job import LakeJob
+from support.lake_operations import copied
 from support.server_columns import MOST_VIEWS, columns, of, same, statements
 from support.server_values import TYPES, View
 from support.servers import Server
@@ -101,7 +102,7 @@ def test_values_are_those_of_the_server(
         for number in range(MOST_VIEWS):
             server.execute(f"INSERT INTO t{number} SELECT * FROM v{number}")
             server.execute(f"UPDATE t{number} SET n = n WHERE n % 10 = 0")
-        assert replicate(**options).exit_code == 0
+        assert copied(replicate(**options)) == 0
         # A verification reads the server's values as the copy does.
         given: dict[str, Any] = {**job.options, **options}
         verified = spark_pgoutput.verify(spark, **given).collect()
@@ -122,3 +123,42 @@ def test_values_are_those_of_the_server(
                     pg_type = TYPES[int(name[1:])].name
                     differences.append((pg_type, view.spark_type, n, one, other))
     assert differences[:20] == []
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+@pytest.mark.parametrize(
+    "options", [{"types": {"public.u.c": "STRING"}}, {"pgTypes": {"int4": "STRING"}}]
+)
+def test_a_column_gets_its_own_type_by_a_copy_when_its_option_is_left_out(
+    server: Server,
+    tmp_path: Path,
+    spark: SparkSession,
+    target: str,
+    options: Mapping[str, Mapping[str, str]],
+) -> None:
+    server.execute(
+        "DROP TABLE IF EXISTS u; DROP PUBLICATION IF EXISTS q; "
+        "CREATE TABLE u (id bigint PRIMARY KEY, c int);"
+        "INSERT INTO u VALUES (1, 1), (2, 2), (3, 3); CREATE PUBLICATION q FOR TABLE u"
+    )
+    job = LakeJob(tmp_path, server, target, slot=f"u_{target}", publication="q")
+
+    def found() -> tuple[str, set[tuple[object, ...]]]:
+        table = spark.table(job.sql_name("u"))
+        return table.schema["c"].dataType.simpleString(), set(map(tuple, table.collect()))
+
+    with job.session(spark) as replicate:
+        assert copied(replicate(once=True, **options)) == 1
+        assert found() == ("string", {(1, "1"), (2, "2"), (3, "3")})
+        server.execute("INSERT INTO u VALUES (4, 4); UPDATE u SET c = 20 WHERE id = 2")
+        assert copied(replicate(once=True, **options)) == 0
+        server.execute("DELETE FROM u WHERE id = 1; UPDATE u SET c = 30 WHERE id = 3")
+        report = replicate(once=True).report()
+        reason = "give the column 'c' the type INT, and the target has STRING"
+        assert sum(reason in line for line in report) == 1
+        assert sum(line.startswith("Copied public.u") for line in report) == 1
+        assert found() == ("int", {(2, 20), (3, 30), (4, 4)})
+        server.execute("INSERT INTO u VALUES (5, 5); DELETE FROM u WHERE id = 2")
+        assert copied(replicate(once=True)) == 0
+        assert found() == ("int", {(3, 30), (4, 4), (5, 5)})
+    server.drop_slot(job.slot)

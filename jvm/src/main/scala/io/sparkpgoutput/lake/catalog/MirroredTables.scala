@@ -25,7 +25,6 @@ import io.sparkpgoutput.types.{ConversionOptions, PgType}
  *   the columns of the target that come from the server, with the names and in the order of the source
  * @param types the types of columns whose oids PostgreSQL does not fix
  * @param mode what the target has of the table
- * @param chosen the columns whose types in the target come from an option
  * @param shape how the rows are laid out in files
  */
 final case class MirroredTable(
@@ -34,7 +33,6 @@ final case class MirroredTable(
     schema: StructType,
     types: TypeRegistry,
     mode: TableMode = TableMode.Mirror,
-    chosen: Set[String] = Set.empty,
     shape: TableShape = TableShape.none
 ) {
 
@@ -372,9 +370,7 @@ object MirroredTables {
         val fields = source.columns.map(column =>
           field(source, column, catalog, wanted(source, column))
         )
-        val chosen = source.columns.filter(wanted(source, _).nonEmpty).map(_.name).toSet
-        val target = targets(source.oid)
-        Right(MirroredTable(source, target, StructType(fields), catalog.registry, chosen = chosen))
+        Right(MirroredTable(source, targets(source.oid), StructType(fields), catalog.registry))
       } catch { case error: LakeException => Left(error) }
     }
   }

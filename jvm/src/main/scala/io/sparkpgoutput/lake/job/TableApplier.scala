@@ -107,7 +107,7 @@ final private[job] class TableApplier(job: JobParts) {
         lazy val next = TableEvolution.next(table, now, changes)
         catalog.reason(table.table.source, changes)
           .orElse(taken(table, now, changes))
-          .orElse(TableEvolution.otherType(table.table, now))
+          .orElse(TableEvolution.otherType(next.table, now))
           .orElse(TableEvolution.otherMode(table.table, now))
           .orElse(TableEvolution.otherShape(table.table, next.table))
           .foreach(reason => throw changed(table, reason))

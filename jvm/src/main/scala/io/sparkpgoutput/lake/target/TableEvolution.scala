@@ -89,16 +89,19 @@ object TableEvolution {
     NextDefinition(table, former)
   }
 
-  /** Returns why a table must be copied: the options give a column another type than the target has. */
-  def otherType(kept: MirroredTable, now: MirroredTable): Option[String] = {
-    val known = fields(kept)
-    val reasons = for {
-      (column, field) <- now.source.columns.zip(now.schema) if now.chosen(field.name)
-      has <- known.get(column.number) if has.dataType != field.dataType
-    } yield s"The options give the column '${field.name}' the type ${field.dataType.sql}, and the target has " +
-      s"${has.dataType.sql}."
-    reasons.headOption
-  }
+  /**
+   * Returns why a table must be copied: the options give a column another type than the target has, or none does any
+   * more.
+   *
+   * @param next the table with the types that the target can get without a copy
+   * @param now the same columns with the types that they would get in a new copy
+   */
+  def otherType(next: MirroredTable, now: MirroredTable): Option[String] =
+    next.schema.zip(now.schema).collectFirst {
+      case (has, field) if has.dataType != field.dataType =>
+        s"The options of this start give the column '${field.name}' the type ${field.dataType.sql}, and the target " +
+          s"has ${has.dataType.sql}."
+    }
 
   /**
    * Returns why a table must be copied: the target has rows that the options do not keep any more, or lacks a history.

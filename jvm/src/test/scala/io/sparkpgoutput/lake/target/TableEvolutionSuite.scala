@@ -98,6 +98,19 @@ class TableEvolutionSuite extends AnyFunSuite {
     )
   }
 
+  test("a table is copied if the options of a start give a column another type, or none any more") {
+    def reason(price: DataType, changes: TableChange*) = {
+      val now = table(id -> LongType, this.price -> price, remark -> StringType)
+      TableEvolution.otherType(TableEvolution.next(state, now, changes).table, now)
+    }
+    val widened = TableChange.Widened(id, id)
+    assert(reason(StringType, widened).isEmpty)
+    assert(reason(DoubleType, widened).exists(
+      _.contains("give the column 'price' the type DOUBLE, and the target has STRING")
+    ))
+    assert(reason(StringType).exists(_.contains("the column 'id'")))
+  }
+
   test("a history keeps the values of columns whose type changes, under another name") {
     val has = new StructType().add("ID", IntegerType).add("price", StringType).add("gone", DateType)
     val wanted = new StructType().add("id", IntegerType).add("price", LongType).add("new", DateType)
