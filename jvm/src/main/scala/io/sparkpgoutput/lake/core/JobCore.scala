@@ -332,6 +332,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         // The kept definition says which columns are hidden, and a table with a problem may have no other one.
         entry.problem.fold(markForCopy(reason))(refuse(entry.oid, _, now))
       case Some(table) if work.phase == Phase.Idle && table.wantsCopy =>
+        // A column can get another name between two looks that find a problem.
+        if (table.generation == 0) change(entry.oid)(_.hidingAlso(entry.table.source))
         (table.status, entry.problem) match {
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
           // A live table waits for what its copy needs, and goes on with its changes.

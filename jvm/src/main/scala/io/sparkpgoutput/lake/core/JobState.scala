@@ -5,7 +5,7 @@ import java.time.Instant
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, SourceTable, TableMode}
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.SourceIdentity
@@ -200,6 +200,13 @@ final case class TableState(
         Some(FormerDefinition(table, generation, renamed.map(one => one.number -> one.name).toMap))
       )
     }
+
+  /** Notes more columns that are to be hidden, of a table that has no copy yet. */
+  def hidingAlso(now: SourceTable): TableState = {
+    val known = table.source.hidden.map(_.number).toSet
+    val added = now.hidden.filterNot(column => known(column.number))
+    copy(table = table.copy(source = table.source.copy(excluded = table.source.excluded ++ added)))
+  }
 
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 

@@ -324,6 +324,25 @@ class JobCoreSuite extends AnyFunSuite {
     }
   }
 
+  test("each look at a table without a copy notes its hidden columns, whatever is wrong with it") {
+    val core = new JobCore(JobSettings(), start.copy(tables = Map.empty))
+    def looked(columns: String*): Seq[(Int, String)] = {
+      val source = SimTable(oid, "users", columns.toVector).definition.source
+      val found = MirroredTable.none(source.hiding(_.name == "ssn", _ => None))
+      core.published(
+        Seq(CatalogEntry(found, None, Some("It has no key."), columns.mkString)),
+        100,
+        0
+      )
+      core.state.tables(oid).table.source.hidden.map(column => column.number -> column.name)
+    }
+    val first = looked("id", "v")
+    val second = looked("id", "v", "ssn")
+    assert(first.isEmpty && second.map(_._2) == Seq("ssn"))
+    val third = looked("id", "v", "social", "ssn")
+    assert(third.head == second.head && third.map(_._2) == Seq("ssn", "ssn"))
+  }
+
   test("a table that has left loses its name, and is forgotten unless it has hidden columns") {
     for (isHiding <- Seq(true, false); status <- Seq(Dropped, Excluded)) {
       val users = SimTable(oid, "users", Vector("id", "ssn")).definition
