@@ -296,6 +296,32 @@ def test_a_job_starts_over_although_a_suspended_process_has_its_slot(
         assert_equal(spark, job, TABLES)
 
 
+def test_only_one_of_two_processes_starts_over_for_a_request(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The other one is suspended before it drops the slot, which then is that of the first one."""
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+        before = commits(job, "orders")
+        # Spark would give up its own executor, which is suspended too.
+        with job.running("--once", settings={"spark.network.timeout": "1h"}) as other:
+            is_closing = job.while_running(other, lambda: commits(job, "orders") > before)
+            suspend_when(other.pid, is_closing)
+            assert copied(replicate(once=True)) == len(TABLES)
+            write(server, "kept")
+            os.killpg(other.pid, signal.SIGCONT)
+            output, _ = other.communicate(timeout=TIMEOUT)
+            assert other.returncode == 0, job.ending(other)
+        assert "The job goes on with 3 tables" in output
+        assert "The server makes the slot" not in output
+        assert_equal(spark, job, TABLES)
+        write(server, "later")
+        assert copied(replicate(once=True)) == 0
+        assert_equal(spark, job, TABLES)
+
+
 # The steps of a job that starts over, by their visible effects.
 STEPS: dict[str, Callable[[LakeJob, dict[str, int]], bool]] = {
     "a table is closed": lambda job, before: commits(job, "orders") > before["orders"],
