@@ -382,7 +382,6 @@ abstract private[target] class CommitWriter[F] {
 
 private[target] object DirectCommits {
 
-  /** How long a rewrite waits for the end of a query. */
   private val MostWaiting = Duration.ofSeconds(30)
 
   /** The most files of a table whose names are kept in memory. */
@@ -396,11 +395,14 @@ private[target] object DirectCommits {
 /**
  * What a target knows of the files of a table between direct commits.
  *
+ * @param mostWaiting how long a rewrite waits for the end of a query
  * @tparam V a version of the table, as its format has it
  * @tparam F the list of the files of a version
  */
-abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: TableKeys) {
-  import DirectCommits.MostWaiting
+abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](
+    keys: TableKeys,
+    mostWaiting: Duration = DirectCommits.MostWaiting
+) {
 
   /**
    * A file needs some kilobytes, and a job has many tables, most of which have no commits for long. So the JVM forgets
@@ -440,7 +442,7 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](keys: Table
    * @return whether it was committed
    */
   final protected def afterQuery(giveUp: => Unit)(commit: => Boolean): Boolean = synchronized {
-    val end = System.nanoTime() + MostWaiting.toNanos
+    val end = System.nanoTime() + mostWaiting.toNanos
     def left = (end - System.nanoTime()) / 1000000
     try while (queried && left > 0) wait(left)
     catch { case ended: InterruptedException => giveUp; throw ended }

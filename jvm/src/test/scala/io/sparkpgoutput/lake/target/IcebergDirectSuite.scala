@@ -782,6 +782,36 @@ class IcebergDirectSuite extends TableTests {
     made.iceberg.updateProperties().remove("write.format.default").commit()
     assert(intercept[NotDirect](made.write(Seq(1), Nil)).reason.contains("AVRO"))
   }
+
+  test("a rewrite waits for a query, but not for long") {
+    val direct = new Rewriting(Duration.ofMillis(500))
+    val goesOn = new CountDownLatch(1)
+    val query = Future(direct.whileQueried(goesOn.await()))
+    while (!direct.isQueried) Thread.sleep(1)
+    assert(!direct.rewrite() && direct.ends == Seq("given up"))
+    val patient = new Rewriting(Duration.ofMinutes(1))
+    val short = Future(patient.whileQueried(goesOn.await()))
+    while (!patient.isQueried) Thread.sleep(1)
+    val rewrite = Future(patient.rewrite())
+    goesOn.countDown()
+    assert(Await.result(rewrite, Inf) && patient.ends == Seq("committed"))
+    Seq(query, short).foreach(Await.result(_, Inf))
+    assert(direct.rewrite() && direct.ends == Seq("given up", "committed"))
+  }
+
+  /** Commits of a table without files. */
+  private class Rewriting(mostWaiting: Duration)
+      extends DirectCommits[Unit, String](KeyCache.none.table("t"), mostWaiting) {
+    var ends = Seq.empty[String]
+
+    def rewrite(): Boolean = afterQuery(ends :+= "given up") {
+      ends :+= "committed"
+      true
+    }
+    override protected def isDirect(version: Unit): Boolean = false
+    override protected def lookedUp(version: Unit): DirectTable =
+      throw new UnsupportedOperationException
+  }
 }
 
 /** What happens when a task reads the first row. */
