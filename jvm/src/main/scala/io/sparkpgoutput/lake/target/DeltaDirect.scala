@@ -121,6 +121,14 @@ final private[target] class DeltaDirect(
   /** The version of the table whose files are kept. */
   def keptVersion: Option[Long] = keptFiles.map(_.version)
 
+  /**
+   * Returns whether it is known that OPTIMIZE has clustered no file of a version. Only the list of its files says so.
+   */
+  def hasNoClusteredFile(snapshot: Snapshot): Boolean = keptFiles.exists(kept =>
+    kept.id == snapshot.metadata.id && kept.version >= snapshot.version &&
+      kept.files.values.forall(_.add.clusteringProvider.isEmpty)
+  )
+
   private def fresh(add: AddFile, files: DeltaFiles) =
     new DeltaFile(add, files.schema, new RoaringBitmapArray)
 

@@ -10,14 +10,18 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.delta.actions.{Action, CommitInfo}
+import org.apache.spark.sql.delta.actions.{Action, AddFile, CommitInfo, RemoveFile}
 import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 
 import io.delta.kernel.TableManager
+import io.delta.kernel.data.FilteredColumnarBatch
 import io.delta.kernel.defaults.engine.DefaultEngine
+import io.delta.kernel.engine.Engine
+import io.delta.kernel.internal.actions.{RemoveFile => KernelRemove, SingleAction}
 import io.delta.kernel.internal.checkpoints.{CheckpointMetaData, Checkpointer}
 import io.delta.kernel.internal.fs.{Path => KernelPath}
+import io.delta.kernel.internal.replay.LogReplayUtils
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.xbean.asm9.ClassReader
 
@@ -180,18 +184,62 @@ private object DeltaCheckpoint extends Logging {
     val conf = log.newDeltaHadoopConf()
     val files = log.logPath.getFileSystem(conf)
     val engine = DefaultEngine.create(conf)
-    val actions = TableManager.loadSnapshot(log.dataPath.toString).atVersion(snapshot.version)
-      .build(engine).getCreateCheckpointIterator(engine)
+    val found = TableManager.loadSnapshot(log.dataPath.toString).atVersion(snapshot.version)
+      .build(engine)
+    val before = found.getLogSegment.getCheckpointVersionOpt.orElse(-1L)
+    val actions = found.getCreateCheckpointIterator(engine)
+    val corrected = withRemoved(snapshot, before, engine)
+    val whole = actions.map(corrected(_))
     val unfinished = new Path(log.logPath, s".${UUID.randomUUID}.unfinished")
     try {
-      engine.getParquetHandler.writeParquetFileAtomically(unfinished.toString, actions)
+      engine.getParquetHandler.writeParquetFileAtomically(unfinished.toString, whole)
       val checkpoint = FileNames.checkpointFileSingular(log.logPath, snapshot.version)
       if (!files.rename(unfinished, checkpoint) && !files.exists(checkpoint))
         throw new IOException(s"$unfinished cannot get the name $checkpoint.")
     } finally files.delete(unfinished, false): Unit
-    val found =
+    val last =
       new CheckpointMetaData(snapshot.version, actions.getNumberOfAddActions, Optional.empty)
-    new Checkpointer(new KernelPath(log.logPath.toString)).writeLastCheckpointFile(engine, found)
+    new Checkpointer(new KernelPath(log.logPath.toString)).writeLastCheckpointFile(engine, last)
+  }
+
+  /**
+   * Corrects which removed files Kernel takes over. It leaves out those of the checkpoint before. VACUUM would then
+   * remove files of versions that stay. And it takes a file that was removed and then added again, by a RESTORE, also
+   * as a removed one. Readers would lack its rows.
+   *
+   * @param before the version of the checkpoint before
+   */
+  private def withRemoved(snapshot: Snapshot, before: Long, engine: Engine)
+      : FilteredColumnarBatch => FilteredColumnarBatch = {
+    val isAdded = (before + 1 to snapshot.version)
+      .flatMap(DeltaHistory.actions(snapshot.deltaLog, _)).collect {
+        case add: AddFile       => (add.pathAsUri, add.getDeletionVectorUniqueId) -> true
+        case remove: RemoveFile => (remove.pathAsUri, remove.getDeletionVectorUniqueId) -> false
+      }.toMap // with the last action of each file
+    val oldest = System.currentTimeMillis - DeltaLog.tombstoneRetentionMillis(snapshot.metadata)
+    batch => {
+      val data = batch.getData
+      val removed = data.getColumnVector(SingleAction.REMOVE_FILE_ORDINAL)
+      def column(name: String) = removed.getChild(KernelRemove.FULL_SCHEMA.indexOf(name))
+      val (path, vector, time) =
+        (column("path"), column("deletionVector"), column("deletionTimestamp"))
+      val chosen = batch.getSelectionVector
+      def isOfKernel(row: Int) = chosen.isEmpty || chosen.get.getBoolean(row)
+      val selected = Array.tabulate(data.getSize) { row =>
+        if (removed.isNullAt(row)) isOfKernel(row)
+        else {
+          val file = LogReplayUtils.getUniqueFileAction(path, vector, row)
+          isAdded.get((file._1, Option(file._2.orElse(null)))).fold(
+            !time.isNullAt(row) && time.getLong(row) > oldest
+          )(!_ && isOfKernel(row))
+        }
+      }
+      val handler = engine.getExpressionHandler
+      new FilteredColumnarBatch(
+        data,
+        Optional.of(handler.createSelectionVector(selected, 0, selected.length))
+      )
+    }
   }
 
   private def cannot(problem: Throwable) = {

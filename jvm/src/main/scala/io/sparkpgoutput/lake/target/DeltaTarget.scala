@@ -257,13 +257,19 @@ final class DeltaTarget(
     val opened = Option.when(newest(table).forall(isDue))(open(table))
     opened.filter(opened => isDue(opened.snapshot)).foreach(opened =>
       ClonedSession.within(session) {
-        if (!DeltaCheckpoint.write(opened.snapshot, opened.catalogTable))
-          opened.log.checkpoint(opened.snapshot, opened.catalogTable)
+        val isWritten = isOfKernel(table, opened.snapshot) &&
+          DeltaCheckpoint.write(opened.snapshot, opened.catalogTable)
+        if (!isWritten) opened.log.checkpoint(opened.snapshot, opened.catalogTable)
         // Otherwise, the next commits would still begin at the checkpoint before it.
         opened.log.update(false, None, opened.catalogTable): Unit
       }
     )
   }
+
+  /** Delta Kernel leaves out of a checkpoint which files OPTIMIZE has clustered. */
+  private def isOfKernel(table: String, snapshot: Snapshot): Boolean =
+    !snapshot.protocol.readerAndWriterFeatureNames("clustering") ||
+      linked(directCommits(table).exists(_.hasNoClusteredFile(snapshot))).contains(true)
 
   private def newest(table: String): Option[Snapshot] =
     linked(directCommits(table).flatMap(_.newest)).toOption.flatten

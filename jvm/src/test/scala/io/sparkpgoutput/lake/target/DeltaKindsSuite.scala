@@ -4,17 +4,20 @@ import java.nio.file.{Files, Path}
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.delta.actions.SetTransaction
 import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations, Snapshot}
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.delta.tables.{DeltaTable, DeltaTableBuilder}
 import org.apache.hadoop.conf.Configuration
 
 import io.sparkpgoutput.lake.apply.WrittenTable
+import io.sparkpgoutput.lake.direct.DirectChange
 import io.sparkpgoutput.{DeltaTests, TakesLong}
 
 /**
@@ -106,13 +109,13 @@ class DeltaKindsSuite extends DeltaTests {
     write(found)
     val file = FileNames.checkpointFileSingular(found.deltaLog.logPath, found.version)
     // Delta also writes these values as JSON and as text, which all readers know. In a checkpoint, all actions change no
-    // data.
+    // data. Delta leaves out the statistics and tags of a removed file.
     val actions = spark.read.parquet(file.toString)
       .withColumn(
         "add",
         col("add").dropFields("stats_parsed", "partitionValues_parsed", "dataChange")
       )
-      .withColumn("remove", col("remove").dropFields("dataChange"))
+      .withColumn("remove", col("remove").dropFields("dataChange", "stats", "tags"))
       .toJSON.collect().map(new ObjectMapper().readTree(_)).toSet
     val files = file.getFileSystem(new Configuration)
     Seq(file, found.deltaLog.LAST_CHECKPOINT).foreach(files.delete(_, false))
@@ -186,6 +189,52 @@ class DeltaKindsSuite extends DeltaTests {
     ) == Nil)
     val ofCheckpoints = Set("add", "remove", "txn", "domainMetadata", "metaData", "protocol")
     assert(known.flatMap(_._4).toSet == ofCheckpoints)
+  }
+
+  test("a checkpoint has the files that were removed before the last one, and that were restored") {
+    val kind = direct.head.copy(name = "restored")
+    val name = target.sqlName(kind.name)
+    def compare(): Unit = {
+      val rows = spark.table(name).collect().toSet
+      val actions = checkpointed(kind)(found => assert(DeltaCheckpoint.write(found, None)))
+      assert(actions == checkpointed(kind)(found => found.deltaLog.checkpoint(found, None)))
+      assert(DeltaCheckpoint.write(snapshot(kind), None))
+      DeltaLog.clearCache()
+      assert(spark.table(name).collect().toSet == rows)
+    }
+    make(kind)
+    write(kind, None)
+    compare()
+    val version = snapshot(kind).version
+    spark.sql(s"DELETE FROM $name WHERE id = 4")
+    spark.sql(s"OPTIMIZE $name")
+    spark.sql(s"RESTORE TABLE $name TO VERSION AS OF $version")
+    assert(spark.table(name).count() == 4)
+    compare()
+    spark.sql(s"DELETE FROM $name WHERE id = 5")
+    compare()
+  }
+
+  test("a checkpoint says which files OPTIMIZE has clustered") {
+    val interval = Map("delta.checkpointInterval" -> "1")
+    for (isOptimized <- Seq(false, true); isKnown <- Seq(false, true)) {
+      val name = s"optimized_${isOptimized}_$isKnown"
+      val kind = direct.head.copy(name, properties = direct.head.properties ++ interval)
+      make(kind)
+      write(kind, None)
+      if (isOptimized) spark.sql(s"OPTIMIZE ${target.sqlName(name)}"): Unit
+      // The next commit finds out which files there are.
+      val mark = target.mark(name, WrittenTable.Name)
+      val row = InternalRow(9, UTF8String.fromString("v9"), null)
+      if (isKnown)
+        target.commit(spark, name, WrittenTable.Name, mark, 99)(
+          TargetWrite.Direct(_ => DirectChange(Map.empty, Vector(row)))
+        )
+      val actions = checkpointed(kind)(_ => target.checkpoint(name))
+      assert(actions == checkpointed(kind)(found => found.deltaLog.checkpoint(found, None)))
+      val clustered = actions.filter(_.path("add").has("clusteringProvider"))
+      assert(clustered.nonEmpty == isOptimized, name)
+    }
   }
 
   test("Delta Kernel leaves no checkpoint if it cannot read the whole log") {
