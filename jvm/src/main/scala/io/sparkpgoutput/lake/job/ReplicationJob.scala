@@ -308,16 +308,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
 
   /** Notes a new timeline. A later start would not know that the job has read it. */
   private def followTimeline(): Unit =
-    ready.catalog.moved(parts.state, parts.core.withoutWaking(_.readUpTo)).foreach { now =>
-      if (ready.catalog.isReadFrom(now)) parts.core(_.timeline(now.timeline))
-      else {
-        // The reader can still read the old timeline. Its next session checks all of that, and notes the timeline.
-        reader.renew()
-        throw new Waiting(
-          s"The server is on timeline ${now.timeline}, from which the slot is not read yet."
-        )
-      }
-    }
+    ready.catalog.moved(parts.state, parts.core.withoutWaking(_.readUpTo))(reader.renew())
+      .foreach(timeline => parts.core(_.timeline(timeline)))
 
   private def lookNow(): Unit = {
     followTimeline()

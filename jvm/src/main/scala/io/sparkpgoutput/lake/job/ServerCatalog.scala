@@ -227,9 +227,10 @@ final class ServerCatalog(
    * failover, it can lack changes. Each later look checks this again until the state has the timeline of the server.
    * A connection to a standby can go on with another timeline, so each look asks for it.
    *
-   * @return the server, if the state has another timeline
+   * @param renew begins a new session, which checks all that the last one has read, and notes the timeline
+   * @return another timeline than that of the state, if the slot is read from it
    */
-  def moved(state: JobState, read: Long): Option[Server] = {
+  def moved(state: JobState, read: Long)(renew: => Unit): Option[Int] = {
     client.query(_.query("SELECT 1")(_ => ())) // finds out if the connection was lost
     if (client.connections == checkedConnections && !readFrom.exists(_.inRecovery)) None
     else {
@@ -248,7 +249,16 @@ final class ServerCatalog(
         now
       }
       if (found.timeline == state.timeline) checkedConnections = client.connections
-      Option.when(found.timeline != state.timeline)(found)
+      Option.when(found.timeline != state.timeline) {
+        if (!isReadFrom(found)) {
+          // The reader can still read the old timeline.
+          renew
+          throw new Waiting(
+            s"The server is on timeline ${found.timeline}, from which the slot is not read yet."
+          )
+        }
+        found.timeline
+      }
     }
   }
 

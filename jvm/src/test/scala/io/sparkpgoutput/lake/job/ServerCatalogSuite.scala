@@ -29,12 +29,11 @@ class ServerCatalogSuite extends AnyFunSuite {
     server.timeline = 2
     asking(server) { catalog =>
       // The reader can go on with the old timeline, above the switch at 200, after the look has asked how far it is.
-      def timeline(lsn: Long) = catalog.moved(state, lsn).map(_.timeline)
-      assert(timeline(200).contains(2))
-      assert(timeline(200).contains(2))
-      val error = Try(timeline(300)).failed.get
-      assert(TableFailures.endsJob(error), error)
-      assert(catalog.moved(state.copy(timeline = 2), 300).isEmpty)
+      var sessions = 0
+      def error(lsn: Long) = Try(catalog.moved(state, lsn)(sessions += 1)).failed.get
+      assert(TableFailures.isPassing(error(200)) && TableFailures.isPassing(error(200)))
+      assert(sessions == 2 && TableFailures.endsJob(error(300)))
+      assert(catalog.moved(state.copy(timeline = 2), 300)(fail()).isEmpty)
     }
   }
 
@@ -47,14 +46,14 @@ class ServerCatalogSuite extends AnyFunSuite {
       def read(started: String, inRecovery: Boolean): Unit =
         catalog.reads(Server("7", 1, "shop", 18, 8192, inRecovery, started))
       read("2026-01-01", inRecovery = true)
-      assert(catalog.moved(state, 300).isEmpty)
+      assert(catalog.moved(state, 300)(fail()).isEmpty)
       server.timeline = 2
-      assert(catalog.moved(state, 300).exists(catalog.isReadFrom))
+      assert(catalog.moved(state, 300)(fail()).contains(2))
       // A primary does not change its timeline, and a new connection can lead to another server.
       read("2026-01-01", inRecovery = false)
-      assert(catalog.moved(state.copy(timeline = 2), 300).isEmpty)
+      assert(catalog.moved(state.copy(timeline = 2), 300)(fail()).isEmpty)
       read("2025-12-31", inRecovery = true)
-      assert(Try(catalog.moved(state, 300)).isFailure)
+      assert(TableFailures.endsJob(Try(catalog.moved(state, 300)(fail())).failed.get))
     }
   }
 
