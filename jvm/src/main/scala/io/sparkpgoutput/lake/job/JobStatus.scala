@@ -177,7 +177,7 @@ object JobStatus {
     val ofMonitors = Seq(
       "labels" -> fields("schema" -> name.namespace, "table" -> name.name),
       "values" -> values(JobMetrics.ofTable, table)
-    ).filter(_ => now.state.named(name) == table.state)
+    ).filter(_ => now.named.get(name).contains(table))
     fields(row ++ Seq(
       "oid" -> table.state.oid,
       "mark" -> table.state.mark.map(Lsn.format).orNull,

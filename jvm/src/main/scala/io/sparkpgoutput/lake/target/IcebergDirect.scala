@@ -80,7 +80,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
       .validateDeletedFiles()
     val left = writer.orRemoved(write(delta, writer, files, found))
     // If the mark is refused, the files stay, because it can be the mark of this commit, whose answer was lost.
-    writer.committing(isConflict(_)) {
+    writer.committing(isOvertaken(_)) {
       try delta.commit()
       catch {
         // A rollback or an expiry has removed the snapshot of the lookup.
@@ -165,7 +165,7 @@ final private[target] class IcebergDirect(keys: TableKeys)
         val replaced = writer.orRemoved(replacement(table, writer, rewrite, added))
         replaced.foreach { case (replace, files, left) =>
           keptFiles = None
-          writer.committing(isConflict(_))(replace.commit())
+          writer.committing(isOvertaken(_))(replace.commit())
           count(table)
           countRewritten(rewrite)
           filesAtLook = filesIn(table)
@@ -353,8 +353,8 @@ private object IcebergDirect {
   /** How many times as many rows as all smaller delete files a delete file must have, to stay beside them. */
   final private val Growth = 4
 
-  /** Returns whether somebody else has written the table, and nothing of the commit is in it. */
-  def isConflict(problem: Throwable): Boolean = problem match {
+  /** Returns whether another writer has prevented a commit, and nothing of it is in the table. */
+  def isOvertaken(problem: Throwable): Boolean = problem match {
     case _: CommitFailedException     => true
     case refused: ValidationException => !refused.getCause.isInstanceOf[LakeException]
     case _                            => false

@@ -222,7 +222,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     problem.isInstanceOf[CommitFailedException]
 
   override protected def isOvertaken(problem: Exception): Boolean =
-    IcebergDirect.isConflict(problem)
+    IcebergDirect.isOvertaken(problem)
 
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit = {
     val found = opened(commit.table)
@@ -272,7 +272,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     catch {
       // If nobody has written the table since, the same error comes again. If that is not known, it is tried again.
       case problem: Exception
-          if ErrorCauses.of(problem).exists(IcebergDirect.isConflict) &&
+          if ErrorCauses.of(problem).exists(IcebergDirect.isOvertaken) &&
             !Try(marking.refresh()).toOption.exists(_.metadataFileLocation == begun) =>
         throw TargetError.conflict(sqlName(table), problem)
     } finally session.conf.unset(summary)

@@ -254,7 +254,7 @@ class IcebergDirectSuite extends IcebergTests {
         val tables = Iterator(loaded, refreshed).map(new BaseTable(_, made.table))
         val direct = new IcebergDirect(KeyCache.none.table("t"))
         val done = Try(direct.compact(() => tables.next()))
-        assert(done.fold(IcebergDirect.isConflict, identity), s"$number: $done")
+        assert(done.fold(IcebergDirect.isOvertaken, identity), s"$number: $done")
         assert(made.rows.map(_.getInt(0)) == (2 to 19).filter(_ > 2 || !refreshed.isOver), number)
         refreshed.isOver
       }
