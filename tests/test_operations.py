@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import threading
@@ -20,6 +21,7 @@ from support import lake
 from support.background import background
 from support.documentation import DOCS, blocks
 from support.history_judge import assert_copies, history
+from support.job_folder import state_files
 from support.job_report import wait_until_live, wait_while_running
 from support.job_tables import wait_until_equal
 from support.lake_job import LakeJob
@@ -123,6 +125,11 @@ def test_a_job_that_reads_a_standby_goes_on_when_it_is_promoted(
             wait_until_equal(spark, job, running, TABLES)
             running.stop()
             assert copied(running) == len(TABLES)
+            # A process that is killed just after the promotion leaves the timeline before it.
+            newest = state_files(job.checkpoint)[-1]
+            kept = json.loads(newest.read_text())
+            assert kept["timeline"] == 2
+            newest.write_text(json.dumps(kept | {"timeline": 1}))
             assert copied(replicate(once=True)) == 0
             assert_equal(spark, job, TABLES)
 

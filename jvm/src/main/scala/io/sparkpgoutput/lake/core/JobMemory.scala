@@ -9,6 +9,7 @@ import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.slot.Server
 
 /**
  * The state of a job in memory, which part of it is durable, and what each table is doing. Work that must not
@@ -241,11 +242,13 @@ abstract private[core] class JobMemory(start: JobState) {
   def redefined(oid: Long, table: MirroredTable, formerNames: Map[String, String]): Unit =
     change(oid)(_.copy(table = table, formerNames = formerNames))
 
-  /** The slot is read from a server with a timeline, which has all that was read before. */
-  def timeline(timeline: Int): Unit = if (current.timeline != timeline) {
-    current = current.copy(timeline = timeline)
-    write(): Unit
-  }
+  /** The slot is read from a server, which has all that was read before. */
+  def readsFrom(server: Server): Unit =
+    if (current.timeline != server.timeline || !current.isReadFrom(server)) {
+      current =
+        current.copy(timeline = server.timeline, serverStarted = Some(server.started))
+      write(): Unit
+    }
 
   /** Ends what a table was doing. */
   protected def end(oid: Long)(body: TableWork => Unit): Unit = works.get(oid).foreach { work =>

@@ -34,7 +34,7 @@ final case class FoundMark(
  * @param flush the end of the server's WAL
  * @param marks the tables in the target that a job of this slot has made
  * @param checkTimeline
- *   throws PGOUTPUT_TIMELINE if the timeline of the server branched off from another one below an LSN
+ *   throws PGOUTPUT_TIMELINE if the timeline of the server branched off from that of a state below an LSN
  * @param unread the tables of the target that cannot be read, so it is not known what marks they have
  * @param gone the oids of known tables that the server does not have any more
  */
@@ -44,7 +44,7 @@ final case class FoundJob(
     flush: Long,
     isInRecovery: Boolean,
     marks: Seq[FoundMark],
-    checkTimeline: (Int, Long) => Unit,
+    checkTimeline: (JobState, Long) => Unit,
     unread: Set[String] = Set.empty,
     gone: Set[Long] = Set.empty
 )
@@ -197,7 +197,7 @@ object JobStart {
   /** The server must have all that the job has read from it. */
   private def checkServer(found: FoundJob, kept: JobState, tables: Iterable[TableState]): Unit = {
     val has = kept.copy(tables = tables.map(table => table.oid -> table).toMap).walEnd
-    found.checkTimeline(kept.timeline, has)
+    found.checkTimeline(kept, has)
     // A standby that has started again can still replay what it had replayed before.
     if (!found.isInRecovery) SlotChecks.walEnd(kept.slot, has, found.flush)
   }

@@ -8,7 +8,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{MirroredTable, SourceTable, TableMode}
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.slot.SourceIdentity
+import io.sparkpgoutput.source.slot.{Server, SourceIdentity}
 import io.sparkpgoutput.types.InfinityMode
 
 /**
@@ -16,6 +16,8 @@ import io.sparkpgoutput.types.InfinityMode
  *
  * @param id the UUID of the job
  * @param timeline the timeline of the server from which the slot was read last
+ * @param serverStarted
+ *   when the process of this server started, as a text; None if an earlier version of the job wrote the state
  * @param publications the publications of the last start
  * @param target the target as the options of the last start name it
  * @param format `delta` or `iceberg`
@@ -41,8 +43,17 @@ final case class JobState(
     tables: Map[Long, TableState] = Map.empty,
     infinity: String = InfinityMode.Error.name,
     moneyScale: Int = 2,
-    startedFor: Seq[String] = Nil
+    startedFor: Seq[String] = Nil,
+    serverStarted: Option[String] = None
 ) {
+
+  /**
+   * Returns whether a server is the process that the slot was read from last. If a standby is promoted, or follows
+   * another primary that is, its process and its sessions go on. What they have read is in its history, on whatever
+   * timeline.
+   */
+  def isReadFrom(server: Server): Boolean =
+    systemIdentifier == server.systemIdentifier && serverStarted.contains(server.started)
 
   /** What the job reads, in words. */
   def source: String =

@@ -80,6 +80,7 @@ private[folder] object StateFormat {
         "job" -> state.id,
         "systemIdentifier" -> state.systemIdentifier,
         "timeline" -> state.timeline,
+        "serverStarted" -> state.serverStarted,
         "database" -> state.database,
         "slot" -> state.slot,
         "publications" -> state.publications.asJava,
@@ -114,7 +115,8 @@ private[folder] object StateFormat {
         moneyScale = job.int("moneyScale"),
         confirmed = job.lsn("confirmed"),
         tables = job.seq("tables").map(table(_)).map(table => table.oid -> table).toMap,
-        startedFor = job.optional("startedFor")(_.texts).getOrElse(Nil)
+        startedFor = job.optional("startedFor")(_.texts).getOrElse(Nil),
+        serverStarted = job.optional("serverStarted")(_.text)
       )
     }
 

@@ -68,6 +68,7 @@ object Adoption {
       val now = same.copy(
         systemIdentifier = server.systemIdentifier,
         timeline = server.timeline,
+        serverStarted = Some(server.started),
         confirmed = begin
       )
       if (!folder.takeAfter(Some(kept), now))

@@ -141,7 +141,8 @@ final private[job] class ReadyJob(
     ownTables.target.format,
     confirmed = 0,
     infinity = options.infinity.name,
-    moneyScale = options.moneyScale
+    moneyScale = options.moneyScale,
+    serverStarted = Some(server.started)
   )
 
   private val slot = client.query(SlotState.read(_, options.slot))
@@ -235,8 +236,9 @@ final private[job] class ReadyJob(
       client.query(Server.flushLsn),
       server.inRecovery,
       marks,
-      (timeline, lsn) =>
-        client.replication(SlotChecks.timeline(_, server, Seq(timeline), lsn)): Unit,
+      (kept, lsn) =>
+        if (!kept.isReadFrom(server))
+          client.replication(SlotChecks.timeline(_, server, Seq(kept.timeline), lsn)): Unit,
       unread.toSet,
       client.query(_.query(
         "SELECT unnest(?::oid[])::bigint AS oid EXCEPT SELECT oid::bigint FROM pg_class",

@@ -309,7 +309,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   /** Notes a new timeline. A later start would not know that the job has read it. */
   private def followTimeline(): Unit =
     ready.catalog.moved(parts.state, parts.core.withoutWaking(_.readUpTo))(reader.renew())
-      .foreach(timeline => parts.core(_.timeline(timeline)))
+      .foreach(server => parts.core(_.readsFrom(server)))
 
   private def lookNow(): Unit = {
     followTimeline()
@@ -494,12 +494,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         }
       }
 
-    override def isReadFrom(server: Server): Boolean = ready.catalog.isReadFrom(server)
-
-    override def continues(server: Server): Unit = {
-      ready.catalog.reads(server)
-      parts.core(_.timeline(server.timeline))
-    }
+    override def continues(server: Server): Unit = parts.core(_.readsFrom(server))
 
     override def connected(): Unit = {
       if (!readerWait.isOver) log.tell("The job reads the slot again.")

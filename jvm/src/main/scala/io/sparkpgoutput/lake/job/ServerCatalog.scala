@@ -210,29 +210,17 @@ final class ServerCatalog(
 
   private var checkedConnections = 0
 
-  /** The server of the last session of the slot. */
-  @volatile private var readFrom = Option.empty[Server]
-
-  /** The reader begins a session. */
-  def reads(server: Server): Unit = readFrom = Some(server)
-
-  /**
-   * Returns whether a server is the process that the slot is read from. If a standby is promoted, or follows another
-   * primary that is, its process and its sessions go on. What they have read is in its history, on whatever timeline.
-   */
-  def isReadFrom(server: Server): Boolean = readFrom.exists(_.isSameProcess(server))
-
   /**
    * Checks that the server has all that the tables have, if the connection to it is a new one: after a
    * failover, it can lack changes. Each later look checks this again until the state has the timeline of the server.
    * A connection to a standby can go on with another timeline, so each look asks for it.
    *
    * @param renew begins a new session, which checks all that the last one has read, and notes the timeline
-   * @return another timeline than that of the state, if the slot is read from it
+   * @return the server, if the slot is read from it on another timeline than that of the state
    */
-  def moved(state: JobState, read: Long)(renew: => Unit): Option[Int] = {
+  def moved(state: JobState, read: Long)(renew: => Unit): Option[Server] = {
     client.query(_.query("SELECT 1")(_ => ())) // finds out if the connection was lost
-    if (client.connections == checkedConnections && !readFrom.exists(_.inRecovery)) None
+    if (client.connections == checkedConnections && !server.inRecovery) None
     else {
       val found = client.replication { connection =>
         val now = Server.of(connection)
@@ -243,21 +231,21 @@ final class ServerCatalog(
             "found" -> s"the server with the system identifier ${now.systemIdentifier}"
           )
         val has = Lsn.max(state.walEnd, read)
-        if (!isReadFrom(now)) SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
+        if (!state.isReadFrom(now)) SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
         // A standby that has started again can still replay what it had replayed before.
         if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))
         now
       }
       if (found.timeline == state.timeline) checkedConnections = client.connections
       Option.when(found.timeline != state.timeline) {
-        if (!isReadFrom(found)) {
+        if (!state.isReadFrom(found)) {
           // The reader can still read the old timeline.
           renew
           throw new Waiting(
             s"The server is on timeline ${found.timeline}, from which the slot is not read yet."
           )
         }
-        found.timeline
+        found
       }
     }
   }

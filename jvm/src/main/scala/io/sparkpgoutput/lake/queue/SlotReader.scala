@@ -260,7 +260,7 @@ final class SlotReader(
         if (isAgain) connection.waitForLongMessages()
         val server = Server.of(connection)
         events.mayReadFrom(server)
-        if (!events.isReadFrom(server)) {
+        if (!events.state.isReadFrom(server)) {
           val read = Lsn.max(readLsn, events.state.walEnd)
           SlotChecks.timeline(connection, server, Seq(events.state.timeline), read): Unit
         }
@@ -545,10 +545,7 @@ object SlotReader {
     /** Fails if the server is not one that the job reads from. */
     def mayReadFrom(server: Server): Unit
 
-    /** Whether the last session was one of the same process of a server. */
-    def isReadFrom(server: Server): Boolean
-
-    /** The server has all that was read, so the job goes on with its timeline. */
+    /** The server has all that was read, so the job goes on with it. */
     def continues(server: Server): Unit
 
     /** A session begins. */

@@ -30,12 +30,7 @@ final case class Server(
     walBlockSize: Int,
     inRecovery: Boolean,
     started: String
-) {
-
-  /** Whether a server is this process, which goes on when it is promoted, or when its primary is. */
-  def isSameProcess(other: Server): Boolean =
-    systemIdentifier == other.systemIdentifier && started == other.started
-}
+)
 
 object Server extends Logging {
   val OldestVersion = 14

@@ -215,9 +215,9 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       server.end,
       isInRecovery = false,
       lake.found("job"),
-      (timeline, lsn) =>
+      (kept, lsn) =>
         if (mutation != Mutation.TimelineUnchecked)
-          server.branches.filter { case (other, branch) => other > timeline && branch < lsn }
+          server.branches.filter { case (other, branch) => other > kept.timeline && branch < lsn }
             .foreach(_ => throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF"))
     )
   )

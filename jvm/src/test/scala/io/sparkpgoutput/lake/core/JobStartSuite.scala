@@ -36,8 +36,8 @@ class JobStartSuite extends AnyFunSuite {
     isInRecovery,
     marks,
     // The server has left the timeline 9 at 600.
-    (timeline, lsn) =>
-      if (timeline == 9 && lsn > 600) throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF")
+    (kept, lsn) =>
+      if (kept.timeline == 9 && lsn > 600) throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF")
   )
 
   private def mark(lsn: Long, generation: Int = 2, target: String = "orders", oid: Long = 16400) =

@@ -191,6 +191,7 @@ object RandomState {
     infinity <- Gen.oneOf("error", "null", "clamp")
     moneyScale <- Gen.choose(0, 10)
     startedFor <- few(name)
+    serverStarted <- Gen.option(name)
   } yield tables.foldLeft(JobState(
     id.toString,
     systemIdentifier,
@@ -203,6 +204,7 @@ object RandomState {
     confirmed,
     infinity = infinity,
     moneyScale = moneyScale,
-    startedFor = startedFor
+    startedFor = startedFor,
+    serverStarted = serverStarted
   ))(_.put(_))
 }

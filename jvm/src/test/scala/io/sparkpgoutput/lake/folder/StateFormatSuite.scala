@@ -128,8 +128,9 @@ class StateFormatSuite extends PropertySuite {
     full.put(table.copy(former = Some(FormerDefinition(former, 3, Map(2 -> "größe")))))
   }
 
-  /** A state of a job that has started over. An older version can lose its requests. */
-  private val startedOver = full.copy(startedFor = Seq("1", "2"))
+  /** A state of a job that has started over. An older version can lose its requests and the start of the server. */
+  private val startedOver =
+    full.copy(startedFor = Seq("1", "2"), serverStarted = Some("2026-11-25 12:34:56.789+00"))
 
   private val whole = Set("formerNames", "renamed", "types", "publicationVersions", "sparkSchema")
 

@@ -15,17 +15,22 @@ import io.sparkpgoutput.source.slot.Server
 class ServerCatalogSuite extends AnyFunSuite {
   private val state = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", 100)
 
-  private def asking(server: FakeServer)(body: ServerCatalog => Unit): Unit =
+  private def asking(server: FakeServer, inRecovery: Boolean = false)(
+      body: ServerCatalog => Unit
+  ): Unit =
     Using.resources(server, new ServerClient(server.address, "test")) { (_, client) =>
-      val known = Server("7", 1, "shop", 18, 8192, inRecovery = false, "2026-01-01")
+      val known = Server("7", 1, "shop", 18, 8192, inRecovery, "2026-01-01")
       body(new ServerCatalog(client, known, ReplicateOptions(), null))
     }
 
+  /** Its timeline 2 branched off at the LSN 200. */
+  private def branched = new FakeServer({
+    case (_, "TIMELINE_HISTORY 2") => Rows(Seq("content" -> "1\t0/C8\tno recovery target\n"))
+    case (_, sql) if sql.contains("pg_current_wal_flush_lsn") => Rows(Seq("lsn" -> "0/FFFF"))
+  })
+
   test("each look finds a new timeline until the reader has noted it") {
-    val server = new FakeServer({
-      case (_, "TIMELINE_HISTORY 2") => Rows(Seq("content" -> "1\t0/C8\tno recovery target\n"))
-      case (_, sql) if sql.contains("pg_current_wal_flush_lsn") => Rows(Seq("lsn" -> "0/FFFF"))
-    })
+    val server = branched
     server.timeline = 2
     asking(server) { catalog =>
       // The reader can go on with the old timeline, above the switch at 200, after the look has asked how far it is.
@@ -38,22 +43,21 @@ class ServerCatalogSuite extends AnyFunSuite {
   }
 
   test("a standby that is read has what was read, if it is promoted or follows another primary") {
-    val server = new FakeServer({
-      case (_, "TIMELINE_HISTORY 2") => Rows(Seq("content" -> "1\t0/C8\tno recovery target\n"))
-      case (_, sql) if sql.contains("pg_current_wal_flush_lsn") => Rows(Seq("lsn" -> "0/FFFF"))
-    })
-    asking(server) { catalog =>
-      def read(started: String, inRecovery: Boolean): Unit =
-        catalog.reads(Server("7", 1, "shop", 18, 8192, inRecovery, started))
-      read("2026-01-01", inRecovery = true)
-      assert(catalog.moved(state, 300)(fail()).isEmpty)
+    val server = branched
+    asking(server, inRecovery = true) { catalog =>
+      def read(started: String) = state.copy(serverStarted = Some(started))
+      assert(catalog.moved(read("2026-01-01"), 300)(fail()).isEmpty)
       server.timeline = 2
-      assert(catalog.moved(state, 300)(fail()).contains(2))
-      // A primary does not change its timeline, and a new connection can lead to another server.
-      read("2026-01-01", inRecovery = false)
-      assert(catalog.moved(state.copy(timeline = 2), 300)(fail()).isEmpty)
-      read("2025-12-31", inRecovery = true)
-      assert(TableFailures.endsJob(Try(catalog.moved(state, 300)(fail())).failed.get))
+      assert(catalog.moved(read("2026-01-01"), 300)(fail()).exists(_.timeline == 2))
+      for (other <- Seq(read("2025-12-31"), state))
+        assert(TableFailures.endsJob(Try(catalog.moved(other, 300)(fail())).failed.get))
+    }
+    // A primary does not change its timeline, and a new connection can lead to another server.
+    val primary = branched
+    asking(primary) { catalog =>
+      assert(catalog.moved(state, 300)(fail()).isEmpty)
+      primary.timeline = 2
+      assert(catalog.moved(state, 300)(fail()).isEmpty)
     }
   }
 

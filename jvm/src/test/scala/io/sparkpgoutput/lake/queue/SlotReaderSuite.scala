@@ -90,7 +90,6 @@ class SlotReaderSuite extends AnyFunSuite {
     override def mayRead(): Unit = ()
     override def mayEnd: Boolean = false
     override def mayReadFrom(server: Server): Unit = ()
-    override def isReadFrom(server: Server): Boolean = false
     override def continues(server: Server): Unit = state = state.copy(timeline = server.timeline)
     override def reads(): Unit = ()
     override def connected(): Unit = ()
