@@ -194,7 +194,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     if (isFull && roomWait.isOver) {
       val full = f"The queues are full (${space.memoryUsed / 1e6}%,.0f MB in memory, " +
         f"${space.diskUsed / 1e6}%,.0f MB on disk), so the job stops reading the slot until there is room."
-      roomWait.goesOn(full, warning = full)
+      roomWait.waits(full, warning = full)
     } else if (!isFull && !roomWait.isOver) {
       log.tell("The queues have room again, so the job goes on reading the slot.")
       roomWait.end()
@@ -268,7 +268,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     } catch {
       case error: Throwable =>
         if (TableFailures.isPassing(error)) {
-          stateWait.goesOn("The state of the job cannot be written", error)
+          stateWait.fails("The state of the job cannot be written", error)
           parts.core(_.stateFailed(now))
         } else if (!isStopping) parts.end(error)
     }
@@ -293,7 +293,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
           case error: Throwable =>
             lookAt = now + MillisAfterFailedLook
             if (TableFailures.isPassing(error) || error.isInstanceOf[InterruptedException])
-              catalogWait.goesOn("The catalog of the server cannot be read", error)
+              catalogWait.fails("The catalog of the server cannot be read", error)
             else if (!isStopping) parts.end(error)
         } finally isLooking = false
       }
@@ -321,7 +321,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     else {
       lookAt = now + MillisAfterFailedLook
       val error = new Waiting(s"Another session has locked ${locked.mkString(", ")}.")
-      catalogWait.goesOn("A row filter cannot be read", error)
+      catalogWait.fails("A row filter cannot be read", error)
     }
     parts.core(_.published(published, end, now))
     parts.forgetOthers()
@@ -342,7 +342,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       file.write(JobStatus.toJson(statusNow))
       statusFileWait.end()
     } catch {
-      case NonFatal(error) => statusFileWait.goesOn("The status file cannot be written", error)
+      case NonFatal(error) => statusFileWait.fails("The status file cannot be written", error)
     }
   }
 
@@ -526,7 +526,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     override def mayTryAgain(error: Throwable): Boolean =
       parts.epoch > 0 && !error.isInstanceOf[StartAgain] && TableFailures.isPassing(error)
 
-    override def waits(error: Throwable): Unit = readerWait.goesOn("The slot cannot be read", error)
+    override def waits(error: Throwable): Unit = readerWait.fails("The slot cannot be read", error)
 
     override def pause(millis: Long): Unit = {
       val until = now + millis
@@ -565,15 +565,16 @@ final private class JobWait(log: JobLog) {
     s"$reason The job has waited since ${since.truncatedTo(ChronoUnit.SECONDS)}."
   }
 
-  /** The wait begins, or goes on. The log gets each new reason. */
-  def goesOn(reason: String, warning: String): Unit = {
+  /** The wait begins, or goes on. The log gets a warning for each new reason. */
+  def waits(reason: String, warning: String): Unit = {
     if (!this.reason.contains(reason)) log.warn(warning)
     begun = Some(reason -> begun.fold(Instant.now)(_._2))
   }
 
-  def goesOn(what: String, error: Throwable): Unit = {
+  /** The wait begins, or goes on, because a step has failed, which the job tries again. */
+  def fails(what: String, error: Throwable): Unit = {
     val text = TableFailures.text(error)
-    goesOn(s"$what: $text", s"$what, and the job tries again: $text")
+    waits(s"$what: $text", s"$what, and the job tries again: $text")
   }
 
   def end(): Unit = begun = None
