@@ -60,7 +60,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   @volatile private var isStopping = false
   @volatile private var hasEverything = false
   @volatile private var lookAt = 0L
-  @volatile private var isLooking = false
+  @volatile private var isLooking, hasNextLook = false
   private val readerWait, stateWait, catalogWait, statusFileWait, roomWait = new JobWait(log)
   private val readerEnd = new CountDownLatch(1)
   private var nextRequests, nextStatus = 0L
@@ -284,10 +284,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
 
   /** Looks at the published tables of the server, in a thread of its own. */
   private def look(isForced: Boolean = false): Unit = synchronized {
-    if (!isLooking || isForced) {
+    // A look that has not begun will see all that is so now.
+    if (!hasNextLook && (isForced || !isLooking)) {
       isLooking = true
+      hasNextLook = true
       lookAt = now + MillisBetweenLooks
       threads.look {
+        hasNextLook = false
         try lookNow()
         catch {
           case error: Throwable =>

@@ -55,7 +55,10 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       resyncs.toSeq.foreach { case (id, (tables, revision)) => resync(id, tables, revision) }
       val listed = folder.requests()
       ended.retainAll(listed.map(_.id).asJava): Unit
-      val areTaken = listed.filter(request => underWay.add(request.id)).map(isTaken)
+      val added = listed.filter(request => underWay.add(request.id))
+      // One look serves all of them: somebody can ask for each table with a command of its own.
+      if (added.exists(request => request.isInstanceOf[ResyncRequest] && !isDone(request.id))) look()
+      val areTaken = added.map(isTaken)
       wereTaken ||= areTaken.forall(identity)
     } catch {
       case error: StartOver => job.end(error)
@@ -90,12 +93,12 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
         false
     }
 
+  private def isDone(id: String) = ended.contains(id) || startedFor(id)
+
   private def take(request: JobRequest): Unit = request match {
-    case _ if ended.contains(request.id) || startedFor(request.id) => remove(request.id)
-    case _: ResyncAllRequest                                       => throw new StartOver
-    case ResyncRequest(id, tables) =>
-      look()
-      resync(id, tables, 0)
+    case _ if isDone(request.id)   => remove(request.id)
+    case _: ResyncAllRequest       => throw new StartOver
+    case ResyncRequest(id, tables) => resync(id, tables, 0)
     case VerifyRequest(id, tables) => verifications.ask(id, tables) { isAnswered =>
         // If there is no answer, the request is taken again.
         if (isAnswered) remove(id) else underWay.remove(id): Unit

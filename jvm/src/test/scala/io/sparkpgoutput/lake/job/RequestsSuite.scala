@@ -25,12 +25,17 @@ class RequestsSuite extends SparkSessionTests {
     finally TestFileSystems.keepsFiles = false
   }
 
-  private def requests(folder: JobFolder, log: JobLog = new JobLog, state: JobState = start) = {
+  private def requests(
+      folder: JobFolder,
+      log: JobLog = new JobLog,
+      state: JobState = start,
+      look: () => Unit = () => ()
+  ) = {
     val core = new SharedCore(new JobCore(JobSettings(), state))
     val own = new OwnTables(spark, new MemoryTarget(spark))
     val parts = new JobParts(spark, ReplicateOptions(), own, null, folder, log, core)
     parts.epoch = 8
-    new Requests(parts, new Verifications(parts, null, () => ()), () => ())
+    new Requests(parts, new Verifications(parts, null, () => ()), look)
   }
 
   private def states(path: Path) = Files.list(path.resolve("state")).iterator.asScala.size
@@ -77,6 +82,19 @@ class RequestsSuite extends SparkSessionTests {
       TestFileSystems.keepsFiles = false
       requests(folder).take()
       assert(states(path) == 5)
+    }
+  }
+
+  test("one look at the catalog serves all copies that are requested at the same time") {
+    withFolder { (_, folder) =>
+      assert(folder.take(1, start))
+      (1 to 3).foreach(id => folder.ask(ResyncRequest(s"$id", Nil)))
+      var looks = 0
+      val taken = requests(folder, look = () => looks += 1)
+      taken.take()
+      assert(taken.areDone && looks == 1)
+      taken.take()
+      assert(looks == 1)
     }
   }
 
