@@ -514,7 +514,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       }) && !blocked(table.oid)
     }
     val places = if (isFull) 0 else settings.copiers - works.values.count(_.holdsCopier)
-    first(places, isDue)((table, _) => table.oid).foreach { case (table, work) =>
+    // A table whose copy has failed comes after those that were due before its next try.
+    first(places, isDue)((table, work) => (work.notBefore, table.oid)).foreach { case (table, work) =>
       work.triedWith = work.fingerprint
       if (table.needsCopy) {
         val reason = table.status.why.getOrElse("")
@@ -563,8 +564,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   }
 
   /** The first tables that are due; none if there is no place. */
-  private def first(places: Int, isDue: (TableState, TableWork) => Boolean)(
-      order: (TableState, TableWork) => Long
+  private def first[A: Ordering](places: Int, isDue: (TableState, TableWork) => Boolean)(
+      order: (TableState, TableWork) => A
   ): Seq[(TableState, TableWork)] =
     if (places <= 0) Nil
     else tables.filter(isDue.tupled).toSeq.sortBy(order.tupled).take(places)

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.core
 
 import java.time.Instant
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.TimeUnit.{MICROSECONDS, MILLISECONDS}
 
 import scala.collection.mutable
 
@@ -367,7 +367,7 @@ abstract private[core] class JobMemory(start: JobState) {
   protected def catchesUp(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && work.queue.exists(queue =>
       queue.position.exists(Lsn.isBelow(_, endAtLook)) &&
-        queue.oldest.exists(TimeUnit.MICROSECONDS.toMillis(_) < now - TableWork.MostSnapshot)
+        queue.oldest.exists(MICROSECONDS.toMillis(_) < now - TableWork.MostSnapshot)
     )
 
   /** Returns whether a table with a snapshot lacks changes that come before it. */
@@ -377,10 +377,12 @@ abstract private[core] class JobMemory(start: JobState) {
   )
 
   /** Since when a table is to be committed, in microseconds: by the clock of the server, if it has changes. */
-  protected def dueSince(table: TableState, work: TableWork) =
-    work.queue.flatMap(_.oldest).getOrElse(
-      if (table.next.nonEmpty) 0L else TimeUnit.MILLISECONDS.toMicros(work.newSince)
-    )
+  protected def dueSince(table: TableState, work: TableWork): Long = {
+    def known = if (table.next.nonEmpty) 0L else MILLISECONDS.toMicros(work.newSince)
+    val due = work.queue.flatMap(_.oldest).getOrElse(known)
+    // A table that fails again and again would keep its place from all others.
+    if (work.waiting.isEmpty) due else math.max(due, MILLISECONDS.toMicros(work.notBefore))
+  }
 
   protected def upTo(work: TableWork) =
     (work.limit ++ work.snapshot.map(_.lsn) ++ work.cutEnd).foldLeft(readLsn)(Lsn.min)

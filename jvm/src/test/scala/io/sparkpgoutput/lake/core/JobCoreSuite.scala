@@ -57,6 +57,27 @@ class JobCoreSuite extends JobCoreTests {
     assert(begun == Seq(16600L) && begun.isEmpty)
   }
 
+  test("a table that fails again and again does not keep its place from tables that are due for longer") {
+    val away = TableFailure(TableFailure.Waits, "The store is away.")
+    def second(status: TableStatus) = TableState(other, status, generation = 2, mark = Some(100L))
+    val (commits, _) = job(start.put(second(Live)), JobSettings(appliers = 1))
+    assert(commits.take(0).contains(ApplyCut(oid, 100)))
+    commits.failed(oid, away, 10000)
+    assert(commits.take(20000).contains(ApplyCut(other.source.oid, 100)), "its commit took long")
+
+    val copied = start.put(second(Copying("new"))).put(start.tables(oid).copying("new"))
+    val copies = new JobCore(JobSettings(copiers = 1), copied)
+    look(copies, "as it is")
+    def begun(now: Long) = (1 to 2).flatMap(_ => run(copies, now)).collect {
+      case BeginQueue(oid, _) => oid
+    }
+    assert(begun(0) == Seq(oid))
+    copies.queueBegun(oid, new OneTransaction)
+    assert(run(copies, 1).contains(MakeSnapshot(oid)))
+    copies.failed(oid, away, 3600000)
+    assert(begun(3700000) == Seq(other.source.oid), "its copy took long")
+  }
+
   test("a job is not done before each definition is compared with the catalog") {
     val (core, _) = job()
     assert(core.take(0).contains(ApplyCut(oid, 100)))
