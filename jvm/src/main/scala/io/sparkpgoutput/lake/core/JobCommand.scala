@@ -97,6 +97,8 @@ private object CommitPlace {
  *
  * @param appliers how many tables are committed at the same time
  * @param copiers how many tables are copied at the same time
+ * @param mostWaiting how many tables wait for memory at the same time. Each has a thread. If there are so many, no other
+ *   table begins a commit.
  * @param intervalMillis the least time between two commits of a table
  * @param maxHeldWal
  *   how far the oldest change of a failed table may be behind what the job has read, in bytes of WAL of all tables
@@ -107,6 +109,7 @@ private object CommitPlace {
 final case class JobSettings(
     appliers: Int = 4,
     copiers: Int = 2,
+    mostWaiting: Int = 100,
     intervalMillis: Long = 0,
     maxHeldWal: Long = 10L << 30,
     stopsAtError: Boolean = false,

@@ -552,7 +552,9 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         case Failed(_, _, false, isLasting) => !isLasting || work.hasNewFingerprint
         case _                              => false
       }) && !blocked(table.oid)
-    val places = settings.appliers - committed(_ != CommitPlace.Lent)
+    val places =
+      if (committed(_ == CommitPlace.Lent) >= settings.mostWaiting) 0
+      else settings.appliers - committed(_ != CommitPlace.Lent)
     first(places, isDue)(dueSince).foreach { case (table, work) =>
       work.triedWith = work.fingerprint
       work.phase = Phase.Applying

@@ -204,7 +204,7 @@ final class JobThreads(session: SparkSession, name: String, copiers: Int) extend
 
   private val all = mutable.Buffer.empty[ExecutorService]
 
-  /** The core limits them: tables that wait for memory do not count. */
+  /** The core limits them, also those of tables that wait for memory. */
   val apply: Work = new Work(Executors.newCachedThreadPool(named("applies")))
   val writeState: Work = pool("writes the state of", 1)
   val look: Work = pool("looks at the catalog for", 1)

@@ -55,6 +55,14 @@ class JobCoreSuite extends JobCoreTests {
     assert(begun.isEmpty && core.takesPlace(oid) && begun.isEmpty)
     core.applied(oid, 100, None, 0)
     assert(begun == Seq(16600L) && begun.isEmpty)
+
+    val (full, _) = job(tables, JobSettings(appliers = 1, mostWaiting = 1))
+    assert(full.take(0).exists(_.isInstanceOf[ApplyCut]))
+    full.leavesPlace(oid)
+    assert(full.take(0).isEmpty, "each table that waits has a thread")
+    assert(full.takesPlace(oid))
+    full.applied(oid, 100, None, 0)
+    assert(full.take(0).exists(_.isInstanceOf[ApplyCut]))
   }
 
   test("a table that fails again and again does not keep its place from tables that are due for longer") {
