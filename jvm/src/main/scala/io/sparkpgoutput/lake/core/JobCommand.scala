@@ -68,8 +68,12 @@ private object Phase {
   case object Queueing extends Phase
   case object Snapshot extends Phase
 
-  /** The state with the LSN of the snapshot is written. */
-  final case class NotingSnapshot(revision: Long) extends Phase
+  /**
+   * The state with the LSN of the snapshot is written.
+   *
+   * @param since since when, in milliseconds
+   */
+  final case class NotingSnapshot(revision: Long, since: Long) extends Phase
   case object Committing extends Phase
 
   /** The job writes the state in which the table is dropped. */

@@ -168,12 +168,12 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     if (isLosing) end(oid)(copyAgain(oid, _, made.time))
     else if (Lsn.isBelow(made.lsn, least)) commands += MakeSnapshot(oid)
     else if (kept.copyReason.nonEmpty) end(oid)(_.snapshot = Some(made))
-    else notes(oid, work, made)
+    else notes(oid, work, made, made.time)
     !isLosing
   }
 
   /** The state gets the snapshot before its rows are committed. */
-  private def notes(oid: Long, work: TableWork, made: MadeSnapshot): Unit = {
+  private def notes(oid: Long, work: TableWork, made: MadeSnapshot, now: Long): Unit = {
     val before = current.tables(oid)
     change(oid)(kept =>
       kept.keepingFormer.copy(
@@ -190,7 +190,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     )
     work.snapshot = None
     work.live = Option.when(before.copyReason.nonEmpty)(before)
-    work.phase = Phase.NotingSnapshot(write())
+    work.phase = Phase.NotingSnapshot(write(), now)
   }
 
   /** No other copy of the job has had this generation, also none of a table that lost its name. */
@@ -490,16 +490,22 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     if (isFull && !isGivingUpQueue) giveUpOne()
   }
 
-  /** Commits the snapshots of tables that have all changes before them. */
+  /** Commits the snapshots of tables that have all changes before them. None locks its table for long without a commit. */
   private def commitSnapshots(now: Long): Unit = tables.foreach { case (table, work) =>
-    def waitsTooLong =
-      work.snapshot.exists(now - _.time > TableWork.MostSnapshot) && lacksChanges(work)
+    def isLate(since: Long) = now - since > TableWork.MostSnapshot
+    def waitsTooLong = work.snapshot.exists(made => isLate(made.time)) && lacksChanges(work)
+    work.phase match {
+      case Phase.NotingSnapshot(_, since) if isLate(since) =>
+        commands += DropSnapshot(table.oid)
+        failed(table.oid, TableFailure(TableFailure.Waits, JobMemory.StateLate), now)
+      case _ => ()
+    }
     if (table.copyReason.isEmpty) dropSnapshot(table.oid, work)
     else if (waitsTooLong) {
       dropSnapshot(table.oid, work)
       work.snapshotFails(JobMemory.SnapshotLate, now)
     } else if (work.phase == Phase.Idle && table.next.isEmpty && !lacksChanges(work))
-      work.snapshot.foreach(notes(table.oid, work, _))
+      work.snapshot.foreach(notes(table.oid, work, _, now))
   }
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {

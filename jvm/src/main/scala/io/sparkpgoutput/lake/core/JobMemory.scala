@@ -111,7 +111,7 @@ abstract private[core] class JobMemory(start: JobState) {
           dropQueue(oid, work)
           work.phase = Phase.Queueing
           commands += BeginQueue(oid, work.newSince)
-        case Phase.NotingSnapshot(needs) if needs <= written =>
+        case Phase.NotingSnapshot(needs, _) if needs <= written =>
           work.phase = Phase.Committing
           commands += CommitCopy(oid)
         case Phase.Defining(needs) if needs <= written =>
@@ -409,6 +409,7 @@ private object JobMemory {
   final private val WriteMillis = 10000L
   private val DiskFull = "The disk for queues was full."
   val SnapshotLate = "The changes before the snapshot were not applied within five minutes."
+  val StateLate = "The state with the snapshot of its copy was not written within five minutes."
   private val Waits =
     "Its new name in the target belongs to a table that still gets its last changes."
 }
@@ -501,7 +502,7 @@ final private class TableWork {
 
   /** Whether it has one of the places for copies. */
   def holdsCopier: Boolean = snapshot.nonEmpty || (phase match {
-    case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.NotingSnapshot(_) |
+    case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.NotingSnapshot(_, _) |
         Phase.Committing => true
     case _ => false
   })

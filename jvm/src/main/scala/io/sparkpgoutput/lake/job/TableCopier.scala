@@ -46,7 +46,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *   4. The server makes a snapshot. It sees the transactions below its LSN L0, and no others. If L0 is below q,
  *      or below the mark of the table, the server is behind, and another snapshot is made.
  *   5. The state gets L0 and the definition of the table in the snapshot. If the target has a mark of a greater
- *      generation, the state also gets a generation above that one.
+ *      generation, the state also gets a generation above that one. If the state cannot be written within five minutes,
+ *      the job gives up the snapshot, which locks the table at the server, and tries the copy again.
  *   6. One commit writes the rows, with the mark L0 of the new generation. In a mirror, it replaces all rows. In a
  *      history, it adds the rows of the snapshot. Marked rows and versions stay. From then on, a process that knows
  *      only an earlier copy cannot commit, because its generation is lower ([[io.sparkpgoutput.lake.core.MarkName]]).

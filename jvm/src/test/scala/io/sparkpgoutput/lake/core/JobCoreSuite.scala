@@ -134,6 +134,28 @@ class JobCoreSuite extends JobCoreTests {
     assert(core.state.tables(oid).status == Live && core.state.tables(oid).former.isEmpty)
   }
 
+  test("a snapshot, which locks its table, is given up if the state cannot be written for five minutes") {
+    val copying = start.put(start.tables(oid).copying("new"))
+    val core = new JobCore(JobSettings(), copying)
+    look(core, "as it is")
+    (1 to 2).foreach(_ => run(core, 0))
+    core.queueBegun(oid, new OneTransaction)
+    assert(run(core, 1).contains(MakeSnapshot(oid)))
+    assert(core.snapshotMade(oid, MadeSnapshot(300, definition, newest = 1, 2)))
+    def fails(now: Long) = {
+      val commands = core.take(now)
+      if (commands.exists(_.isInstanceOf[WriteState])) core.stateFailed(now)
+      commands
+    }
+    val early = (3L to 290000L by 1000).flatMap(fails)
+    assert(early.count(_.isInstanceOf[WriteState]) > 100 && !early.contains(DropSnapshot(oid)))
+    assert(fails(310000).contains(DropSnapshot(oid)))
+    assert(core.state.tables(oid).awaitsSnapshot && core.shown(oid).waits.nonEmpty)
+    val later = (320000L to 325000L by 1000).flatMap(run(core, _))
+    assert(later.exists(_.isInstanceOf[BeginQueue]), "it is copied as soon as the state can be written")
+    assert(!later.contains(CommitCopy(oid)))
+  }
+
   test("the names that an interrupted change gives to columns are kept while the table is copied") {
     def named(name: String) = definition.copy(source =
       definition.source.copy(columns =
