@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from support.background import background
 from support.lake_catalog import LakeCatalog
-from support.lake_copy import APPLICATION, copy_source, open_copy
+from support.lake_copy import APPLICATION, Copy, copy_source, open_copy
 from support.postgres_binaries import NEWEST
 from support.server_values import TYPES, USER_TYPES
 from support.servers import EACH_VERSION, Connection, Server, server_fixture, wait_until
@@ -412,6 +412,30 @@ def test_a_lost_snapshot_is_an_error_and_not_an_empty_table(
         rows = copy.rows
         server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {HOLDER}")
         wait_until(lambda: not server.execute(f"SELECT 1 FROM pg_stat_activity WHERE {HOLDER}"))
+        with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*has ended"):
+            rows.collect()
+
+
+def test_a_snapshot_with_the_name_of_one_from_before_a_restart_is_not_read(
+    spark: SparkSession,
+) -> None:
+    """The server makes the names of snapshots of counters, which begin again when it starts."""
+    names = "SELECT pg_ls_dir('pg_snapshots')"
+    with Server() as server, ExitStack() as copies:
+
+        def copy() -> Copy:
+            client = copies.enter_context(source_client(spark, server))
+            return copies.enter_context(open_copy(spark, client, ["p"], "t"))
+
+        server.execute("CREATE TABLE t (k int); CREATE PUBLICATION p FOR TABLE t")
+        rows = copy().rows
+        name = server.value(names)
+        server.stop_fast()
+        server.start_again()
+        server.execute("INSERT INTO t VALUES (1)")
+        later = copy()
+        assert server.value(names) == name
+        assert tuples(later.rows) == [(1,)]
         with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*has ended"):
             rows.collect()
 

@@ -23,9 +23,13 @@ import io.sparkpgoutput.source.connection.ServerConnection
  * What the tasks of a copy need. The password and the salt are here, and nowhere else in what Spark sends to
  * executors.
  *
- * @param snapshot the name of the snapshot that all tasks read
+ * @param snapshot the snapshot that all tasks read
  */
-final private case class CopySettings(source: CopySource, snapshot: String, table: MirroredTable)
+final private case class CopySettings(
+    source: CopySource,
+    snapshot: SharedSnapshot,
+    table: MirroredTable
+)
 
 /** The rows of a table in a snapshot. Each range is a partition. */
 final private class CopyRDD(

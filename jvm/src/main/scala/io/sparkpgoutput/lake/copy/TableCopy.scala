@@ -147,7 +147,7 @@ final class TableCopy private (
   }
 
   private def settings =
-    CopySettings(source.copy(address = address.forTasks), snapshot.id, table)
+    CopySettings(source.copy(address = address.forTasks), snapshot.shared, table)
 
   private def read(context: SparkContext): CopyRDD = {
     val ranges = CopyRange.of(sizes, context.defaultParallelism)

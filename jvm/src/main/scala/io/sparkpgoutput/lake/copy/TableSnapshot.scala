@@ -32,13 +32,13 @@ import io.sparkpgoutput.source.table.PublishedRelations
  * current one. If they differ, it tries again with a newer snapshot.
  *
  * @param time when it was made, by the server's clock, in microseconds since 1970
- * @param id what `SET TRANSACTION SNAPSHOT` takes, as long as this is open
+ * @param shared lets other connections have the snapshot, as long as this is open
  * @param source the table as it is under the lock
  */
 final private class TableSnapshot private (
     val lsn: Long,
     val time: Long,
-    val id: String,
+    val shared: SharedSnapshot,
     val source: SourceTable,
     val connection: ServerConnection,
     giveBack: Option[() => Unit]
@@ -105,7 +105,7 @@ private object TableSnapshot {
     ConnectionError.explaining(from.address) {
       val connection = CopySession.allRows(Connections.open(from.address, from.applicationName))
       val made = attempt(from, kept, connection, slot.connections, None, None) {
-        CopySession.join(connection, slot.id, kept.name, SecondsToLock)
+        CopySession.join(connection, slot.shared, kept.name, SecondsToLock)
         slot.lsn
       }.getOrElse(
         throw CopySession.interrupted(
@@ -155,8 +155,8 @@ private object TableSnapshot {
       CopySession.limitWaits(watcher, SecondsToLock)
       val source = CopySession.interruptible(kept.name)(sameTable(watcher, from, kept))
       if (definition(connection, from, kept) == definition(watcher, from, kept)) {
-        val id = CopySession.exportSnapshot(connection)
-        Some(new TableSnapshot(lsn, time, id, source, connection, giveBack))
+        val shared = CopySession.share(connection)
+        Some(new TableSnapshot(lsn, time, shared, source, connection, giveBack))
       } else {
         connection.abort()
         None
@@ -291,11 +291,11 @@ private object IdleConnections {
  * The snapshot of a temporary slot. It sees the transactions whose commit LSNs are below the slot's
  * consistent point, and no others. It lasts as long as it is open.
  *
- * @param id what `SET TRANSACTION SNAPSHOT` takes
+ * @param shared lets other connections have the snapshot
  */
 final class SlotSnapshot private (
     val lsn: Long,
-    val id: String,
+    private[copy] val shared: SharedSnapshot,
     connection: ServerConnection,
     private[copy] val connections: SnapshotConnections
 ) extends AutoCloseable {
@@ -329,7 +329,7 @@ object SlotSnapshot {
         ServerWait.watched(address, connection, what, Some(atMost))(begin(address, connection))
       new SlotSnapshot(
         lsn,
-        CopySession.exportSnapshot(connection),
+        CopySession.share(connection),
         connection,
         new SnapshotConnections(from)
       )
@@ -363,6 +363,15 @@ object SlotSnapshot {
   }
 }
 
+/**
+ * A snapshot that other connections can have. The server makes its name of counters that begin again when the server
+ * starts. So after a restart, another snapshot can have the name, and only what it sees shows that.
+ *
+ * @param name what `SET TRANSACTION SNAPSHOT` takes
+ * @param sees the transactions that it sees, as `pg_current_snapshot` shows them
+ */
+final private case class SharedSnapshot(name: String, sees: String)
+
 /** The settings of the sessions of a copy, beside those that decide how values are written. */
 private object CopySession {
 
@@ -385,14 +394,18 @@ private object CopySession {
    * @param seconds how long it waits for a lock
    * @throws LakeException if the other transaction has ended
    */
-  def join(connection: ServerConnection, snapshot: String, table: TableName, seconds: Int): Unit = {
+  def join(
+      connection: ServerConnection,
+      snapshot: SharedSnapshot,
+      table: TableName,
+      seconds: Int
+  ): Unit = {
+    def lost = interrupted(table, "the connection that holds its snapshot has ended.")
     limitWaits(connection, seconds)
     begin(connection)
-    try connection.execute(s"SET TRANSACTION SNAPSHOT '$snapshot'")
-    catch {
-      case error: SQLException if LostSnapshot(error.getSQLState) =>
-        throw interrupted(table, "the connection that holds its snapshot has ended.")
-    }
+    try connection.execute(s"SET TRANSACTION SNAPSHOT '${snapshot.name}'")
+    catch { case error: SQLException if LostSnapshot(error.getSQLState) => throw lost }
+    if (seen(connection) != snapshot.sees) throw lost
   }
 
   /** Lets a connection wait for a lock for some seconds. */
@@ -400,8 +413,13 @@ private object CopySession {
     connection.execute(s"SET lock_timeout = '$seconds s'")
 
   /** Returns what [[join]] takes. */
-  def exportSnapshot(connection: ServerConnection): String =
-    connection.query("SELECT pg_export_snapshot()")(_.getString(1)).head
+  def share(connection: ServerConnection): SharedSnapshot = {
+    val name = connection.query("SELECT pg_export_snapshot()")(_.getString(1)).head
+    SharedSnapshot(name, seen(connection))
+  }
+
+  private def seen(connection: ServerConnection) =
+    connection.query("SELECT pg_current_snapshot()::text")(_.getString(1)).head
 
   /**
    * Locks a table until the end of the transaction, so that nobody can truncate or rewrite it. LOCK

@@ -22,12 +22,14 @@ class CopyReaderSuite extends AnyFunSuite {
         else Failure("42601")
       // Another session has given the table another name, and its file is the same.
       case (_, sql) if sql.contains("pg_relation_filenode") => Rows(Seq("file" -> "70"))
+      case (_, sql) if sql.contains("pg_current_snapshot")  => Rows(Seq("sees" -> "9:9:"))
       case (_, sql) if sql.startsWith("COPY")               => Failure("58030")
       case (_, sql)
           if sql.startsWith("SET") || sql.startsWith("BEGIN") || sql.contains("LIMIT 0") =>
         Rows(Seq("done" -> ""))
     })
-    val settings = CopySettings(CopySource(server.address, "test", Nil), "a snapshot", table)
+    val snapshot = SharedSnapshot("a snapshot", sees = "9:9:")
+    val settings = CopySettings(CopySource(server.address, "test", Nil), snapshot, table)
     Using.resource(server)(_ => intercept[Throwable](new CopyReader(settings, range)))
   }
 
