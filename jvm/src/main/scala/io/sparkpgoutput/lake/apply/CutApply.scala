@@ -44,12 +44,12 @@ import io.sparkpgoutput.types.ConversionOptions
  * its changes and with its mark. Commits to several tables can run side by side.
  *
  * The driver folds a cut by itself if the cut is small, or if its table is written directly and the driver has the
- * memory: the jobs that would do it take longer than the fold. Executors fold the other cuts.
+ * memory, because Spark's jobs would take longer than the fold. Executors fold the other cuts.
  *
  * @param repairs
- *   true takes a change that does not fit the target and counts it; false makes it the table's error
+ *   true applies a change that does not fit the target, and counts it; false makes it an error of the table
  * @param options how values are read
- * @param waiting runs the wait of a table for memory, by its oid
+ * @param waiting runs a wait for memory, and gets the oid of the table that waits
  * @param memory the bytes that all large cuts which the driver folds may take at the same time
  * @param mixed the hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
  * @param mostOld
@@ -85,8 +85,8 @@ final class CutApply(
     target.look(table.target).notDirect.isEmpty
 
   /**
-   * Returns the memory that a cut takes if it is written directly: its bytes, the rows of the fold, and what finds their
-   * keys. With versions, the rows of the target, too.
+   * Returns the memory that a cut takes if it is written directly: its bytes, the rows of the fold, and what finds
+   * their keys. If the target has versions, its rows take memory, too.
    */
   private def memoryOf(table: MirroredTable, cut: CutMessages): Long =
     (2 * cut.bytes + bytesOfChange(table) * cut.changes) * (if (table.hasVersions) 2 else 1)
@@ -157,7 +157,10 @@ final class CutApply(
       done
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown) }
 
-  /** Waits until a large cut has its memory. Small cuts do not wait: there are only as many as tables that are committed. */
+  /**
+   * Waits until a large cut has its memory. Small cuts do not wait, because there are no more of them than commits that
+   * run.
+   */
   private def inRoom[T](oid: Long, needed: Long)(fold: => T): T = {
     // A cut that has come later does not overtake one that waits.
     var isHeld = room.tryAcquire(kib(needed), 0, TimeUnit.SECONDS)

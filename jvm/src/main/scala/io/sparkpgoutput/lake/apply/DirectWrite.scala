@@ -63,14 +63,17 @@ final class DirectWrite(
   private val leftRows: Map[MessagePosition, InternalRow] =
     rows.iterator.filter(op(_) == RowOp.Left).map(row => position(row, leftAt).get -> row).toMap
 
-  /** What is written. */
+  /** The rows that are written. */
   private val changes = rows.filter(op(_) != RowOp.Left)
 
   /** Whether a row is marked as deleted after the cut. */
   private def goes(row: InternalRow) =
     batch.format.marks && !row.isNullAt(batch.format.deletedLsn)
 
-  /** The rows that look up a row of the target. If a row replaces another one, the delete of that one looks it up. */
+  /**
+   * The rows whose keys are looked up in the target. A row that replaces another one needs no lookup, because the
+   * delete of the other one has the same key.
+   */
   private val keyed = changes.filter(op(_) != RowOp.Replace)
 
   private var differences = 0L
@@ -100,7 +103,7 @@ final class DirectWrite(
       ((if (hasVersions) schema.indices.map(columns.indexOf(_)) else unsentAt) ++ others)
         .distinct.sorted
 
-    /** The place among them of each column of the table; -1 if it is not read. */
+    /** The place of each column of the table among the columns that are read; -1 if it is not one of them. */
     private val readAt = columns.indices.map(readColumns.indexOf(_)).toArray
     private val isKey = columns.map(key.contains(_))
 
@@ -240,7 +243,7 @@ final class DirectWrite(
       } else getters(ordinal)(row, ordinal)
     }
 
-    /** Whether a version ends here. It keeps its key, too: 0 and -0 are the same key. */
+    /** Whether a version ends at this place. It keeps its own key, because 0 and -0 are the same key. */
     private def endsAt(place: RowPlace) = hasVersions && place != null
 
     /** The value that a row had before UPDATEs that did not send it changed the key. */

@@ -128,7 +128,7 @@ final class KeyedWrite(batch: TableBatch) {
     ).mkString("\n")
   }
 
-  /** The clauses if the target has versions: one ends, and others are added. */
+  /** The clauses if the target has versions: a version ends, and others are added. */
   private def versioning: String = {
     import batch.format.{currentFlag, toLsn, toTime}
     val ends = s"s.${column(toLsn)}"

@@ -25,7 +25,8 @@ final case class HiddenColumns(excluded: Seq[String] = Nil, hashed: Seq[String] 
   def names: Seq[String] = (excluded ++ hashed).distinct
 
   /**
-   * Returns the name of a column that is to be hidden, and its name now under which it is shown.
+   * Finds a column that is to be hidden and is shown, because it has another name now. Returns the name that is to be
+   * hidden, and the current name.
    *
    * @param before the columns that were hidden
    * @param now the names of columns by their numbers

@@ -33,7 +33,7 @@ object TableChange {
    */
   final case class Vacuumed(file: Leaf) extends TableChange
 
-  /** A partition that was rewritten or truncated. [[TableEvidence]] finds out which. */
+  /** A partition that was rewritten or truncated. [[TableEvidence]] finds out which of the two. */
   final case class PartitionRewritten(leaf: Leaf) extends TableChange
 }
 

@@ -149,7 +149,7 @@ private object LeafSize {
  *
  * @param rows the rows that were read
  * @param bytes the bytes of COPY that were read
- * @param share how much of the table's files that is, from 0 to 1
+ * @param share the part of the table's files whose rows were read, from 0 to 1
  */
 final case class CopyProgress(table: String, rows: Long, bytes: Long, share: Double)
 
@@ -179,7 +179,7 @@ final private class CopyWatch(
       if (values.nonEmpty) running.put(task, ids.map(values.getOrElse(_, 0L)))
     }
 
-  /** The accumulators have its counts now, unless it has failed. */
+  /** When a task has ended, the accumulators have its counts, unless it has failed. */
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
     running.remove(end.taskInfo.taskId): Unit
 
@@ -213,7 +213,7 @@ final private class CopyCounts(context: SparkContext, table: TableName) extends 
   def all: Seq[LongAccumulator] = Seq(rows, bytes, covered)
 }
 
-/** Counts what a task reads of a range. It adds up while the task runs. */
+/** Counts what a task reads of a range, and adds this to the counts of the copy while the task runs. */
 final private class RangeCounts(
     counts: CopyCounts,
     task: TaskContext,

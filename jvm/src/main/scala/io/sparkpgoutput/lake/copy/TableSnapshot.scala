@@ -237,11 +237,11 @@ private object TableSnapshot {
  */
 final class SnapshotConnections(from: CopySource) extends AutoCloseable {
 
-  /** These hold snapshots and locks. */
+  /** The connections that hold snapshots and locks. */
   private[copy] val walsenders =
     new IdleConnections(Connections.openReplication(from.address, from.applicationName))
 
-  /** These see the catalog as it is now. */
+  /** The connections that see the catalog as it is now. */
   private[copy] val watchers =
     new IdleConnections(Connections.open(from.address, from.applicationName))
 

@@ -22,14 +22,15 @@ object JobCommand {
    * Begins a queue, and reports [[JobCore.queueBegun]]. The queue begins above the transaction that is being read. If
    * the table has changed since the session began, the queue begins with the next session, after that transaction.
    *
-   * @param since since when the catalog has shown the table as it is, by the clock of the job
+   * @param since
+   *   the time since which the catalog has shown the current definition of the table, by the clock of the job
    */
   final case class BeginQueue(oid: Long, since: Long) extends JobCommand
   final case class DropQueue(oid: Long, queue: ChangeQueue) extends JobCommand
 
   /**
-   * Takes a cut of the queue, plans it by the catalog, and commits it. The cut can be empty: then only the
-   * definition is compared, because the catalog says that the table has changed.
+   * Takes a cut of the queue, looks at the catalog, and commits the cut. If the queue has no changes, but the catalog
+   * says that the table has changed, the applier only compares the definition.
    */
   final case class ApplyCut(oid: Long, upTo: Long) extends JobCommand
 
@@ -55,10 +56,10 @@ sealed private trait Phase
 private object Phase {
   case object Idle extends Phase
 
-  /** A cut is committed. */
+  /** A commit of a cut runs. */
   case object Applying extends Phase
 
-  /** The state with the next definition is written. */
+  /** The job writes the state with the next definition. */
   final case class Defining(revision: Long) extends Phase
 
   /** The job writes the state in which the table is copied. */
@@ -69,9 +70,9 @@ private object Phase {
   case object Snapshot extends Phase
 
   /**
-   * The state with the LSN of the snapshot is written.
+   * The job writes the state with the LSN of the snapshot.
    *
-   * @param since since when, in milliseconds
+   * @param since the time at which it began, in milliseconds
    */
   final case class NotingSnapshot(revision: Long, since: Long) extends Phase
   case object Committing extends Phase
@@ -92,7 +93,7 @@ private object CommitPlace {
   /** The table waits for memory, so another one has its place. */
   case object Lent extends CommitPlace
 
-  /** It has its memory, and gets the next place. */
+  /** The table has its memory now, and gets the next place. */
   case object Wanted extends CommitPlace
 }
 
@@ -105,7 +106,8 @@ private object CommitPlace {
  *   table begins a commit.
  * @param intervalMillis the least time between two commits of a table
  * @param maxHeldWal
- *   how far the oldest change of a failed table may be behind what the job has read, in bytes of WAL of all tables
+ *   how far the oldest change of a table that does not advance may be behind what the job has read, in bytes of WAL of
+ *   all tables
  * @param stopsAtError whether the first failed table ends the job
  * @param copiesByItself whether a table is copied if its changes do not show what happened to it
  * @param excludes whether the options exclude a table. That is the same for the whole life of a process.
@@ -121,7 +123,7 @@ final case class JobSettings(
     excludes: TableName => Boolean = _ => false
 )
 
-/** The questions of the core about the queue of a table. */
+/** What the core asks the queue of a table. */
 trait ChangeQueue {
 
   /** Changes with a lower commit LSN are not in the queue. */
@@ -140,7 +142,7 @@ trait ChangeQueue {
  * A published table, as a look at the catalog found it.
  *
  * @param table the table with the name that it would get in the target
- * @param natural the name in the target by the options; None if it cannot have one
+ * @param natural the name that the options give the table in the target; None if the table cannot have it
  * @param problem why the table cannot be in the target, with a way out; None if it can
  * @param fingerprint changes whenever the definition or the rights change
  * @param mode the mode that the options give a new table of this name
@@ -159,7 +161,7 @@ final case class CatalogEntry(
   /** Whether only the table's name is known, because another session has locked it. */
   def isLocked: Boolean = table.source.isLocked
 
-  /** All names in the target by the options. */
+  /** All names that the options give the table in the target. */
   def naturals: Seq[String] = natural.toSeq.flatMap(name => table.copy(target = name).targets)
 }
 

@@ -75,23 +75,23 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   var isFull: Boolean = false
   private var isStopping = false
 
-  /** The names in the target that tables get, by the oids of the tables. */
+  /** The new names that tables are to get in the target, by the oids of the tables. */
   private var moves = Map.empty[Long, String]
   private var isLooked = false
 
-  /** The published tables that the options exclude, by the last look. */
+  /** The published tables that the options exclude, as of the last look at the catalog. */
   private var excluded = Set.empty[Long]
 
   current.tables.values.foreach { table =>
     val work = new TableWork
     works(table.oid) = work
     work.failedSince = Some(table.status).collect { case Failed(_, since, _, _) => since }
-    // At once, because a table that is excluded has no errors any more.
+    // The status changes at once, because an excluded table has no errors any more.
     if (settings.excludes(table.name)) {
       if (!table.isLeft) put(table.copy(status = Excluded))
     } else if (!table.needsCopy && !table.isLeft) {
       work.wantsQueue = true
-      // A lasting error is tried once at each start.
+      // Each start tries a table with a lasting error once.
       if (table.isFailed) put(table.copy(status = Live))
     } else if (table.isFailed) put(table.copy(status = Copying(table.status.why.get)))
   }
@@ -126,7 +126,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
    * A cut is committed, or the target has a newer mark of the same generation than the job knew: another
    * process of the job, which was slow to end, has committed a cut that is right.
    *
-   * @param hasMore whether the cut was a part of what was to be committed. The next one follows at once.
+   * @param hasMore whether the cut was only a part of what was to be committed. The next part follows at once.
    */
   def applied(
       oid: Long,
@@ -136,7 +136,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       hasMore: Boolean = false
   ): Unit =
     end(oid) { work =>
-      // After a wait, the next cut has what came in the meantime.
+      // After a wait, a cut with the changes that came during the wait follows at once.
       val isFollowed = hasMore || work.waiting.nonEmpty
       work.succeeded(if (isFollowed) now - settings.intervalMillis else now)
       if (lastChange.nonEmpty) work.lastStored = now
@@ -186,7 +186,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         number = kept.number + 1,
         next = None,
         formerNames = Map.empty,
-        // A table that the job had left can have come back.
+        // The target can have a greater generation of the table, if the job has left the table and forgotten it.
         generation =
           math.max(if (kept.needsCopy) kept.generation else nextGeneration, made.newest + 1)
       )
@@ -196,7 +196,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     work.phase = Phase.NotingSnapshot(write(), now)
   }
 
-  /** No other copy of the job has had this generation, also none of a table that lost its name. */
+  /** No other copy of the job has had this generation, not even one of a table that lost its name. */
   private def nextGeneration = current.tables.values.map(_.generation).max + 1
 
   /** The rows of the snapshot are committed. */
@@ -229,14 +229,14 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     end(oid) { work =>
       val table = current.tables(oid)
       dropSnapshot(oid, work)
-      // A cut without changes does not stay: the next ones can all be after its end.
+      // The core forgets the end of a cut without changes, because all later changes can be above it.
       if (failure.kind != TableFailure.Waits || !hasChanges(work)) work.cutEnd = None
       if (work.losing.nonEmpty) {
         dropQueue(oid, work)
         copyAgain(oid, work, now)
       } else if (wasApplying && table.copyReason.nonEmpty && !work.triesAgain(failure)) {
-        // The changes that should come before the requested copy cannot be applied, also not after some tries. If the
-        // table became `Failed`, `JobState.put` would let it need a copy too.
+        // Some tries have not applied the changes that should come before the requested copy, so the copy leaves them
+        // out. With the status `Failed`, the table would need a copy too: see `JobState.put`.
         work.notBefore = now
         change(oid)(_.copying(table.copyReason.get))
         write(): Unit
@@ -261,7 +261,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       else text
     val passesBeforeCopy = failure.kind == TableFailure.Retried && table.copyReason.nonEmpty
     failure.kind match {
-      // A live table that is to be copied tries its changes again: if it failed, it would be copied without them.
+      // A live table with a requested copy tries its changes again. If it became `Failed`, the copy would leave them
+      // out.
       case kind if kind == TableFailure.Waits || passesBeforeCopy =>
         waitsAgain(work)
         if (passesBeforeCopy) work.retries(text, now) else work.waits(text, now)
@@ -286,7 +287,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   // What the server's catalog says.
 
   /**
-   * All published tables, at a look at the catalog that sees everything below an LSN.
+   * Takes all published tables, as a look at the catalog has found them. The look sees everything below an LSN.
    *
    * @param upTo the end of the WAL at that look: no table that has left the publication has changes above it
    */
@@ -332,10 +333,11 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         val reason =
           if (table.status == Excluded) "It is not excluded any more."
           else "It is published again."
-        // The kept definition says which columns are hidden, and a table with a problem may have no other one.
+        // A table with a problem keeps the definition that the state has. Perhaps only this one says which columns are
+        // hidden.
         entry.problem.fold(markForCopy(reason))(refuse(entry.oid, _, now))
       case Some(table) if work.phase == Phase.Idle && table.wantsCopy =>
-        // A column can get another name between two looks that find a problem.
+        // Between two looks that find a problem, a hidden column can get another name. Both names stay hidden.
         if (table.generation == 0) change(entry.oid)(_.hidingAlso(entry.table.source))
         (table.status, entry.problem) match {
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
@@ -344,7 +346,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
           case (Failed(reason, _, _, true), None) if work.isRefused || work.hasNewFingerprint =>
             work.isRefused = false
             markForCopy(reason)
-          // It was refused by an earlier process, so nothing of its definition is in the target.
+          // An earlier process has refused the table, so the target has nothing of its definition.
           case (Copying(_, _), None) if table.generation == 0 =>
             change(entry.oid)(_.copy(table = entry.table.copy(target = table.target)))
           case _ => ()
@@ -376,10 +378,10 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   }
 
   /**
-   * Gives tables their new names in the target, in one change of the state, when no commit of the old and
-   * the new owners runs. A table that loses its name and gets no other one is not published any more, or
-   * cannot be in the target as it is: then it has the empty name, until it can. If it is not published, the job forgets
-   * it, unless it has hidden columns.
+   * Gives tables their new names in the target, in one change of the state, when no commit of the old and the new
+   * owners runs. A table can lose its name and get no other one, because it is not published any more, or because it
+   * cannot be in the target as it is. It then has the empty name until it can be there. If it is not published, the job
+   * forgets it, unless it has hidden columns.
    */
   private def move(now: Long): Unit = if (moves.nonEmpty && involved.forall(canMove)) {
     val newest = current.tables.values.map(_.generation).max
@@ -453,7 +455,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
   def isDone(lsn: Long): Boolean = isLooked && !Lsn.isBelow(readLsn, lsn) && moves.isEmpty &&
     current.tables.values.forall(table =>
       table.status match {
-        // While clients write, a commit of some table runs all the time.
+        // A commit may still run: while clients write, a commit of some table runs all the time.
         case Live | Failed(_, _, false, false) =>
           hasAll(table.oid, lsn) && (table.copyReason.isEmpty || works(table.oid).problem.nonEmpty)
         case Copying(_, _)              => false
@@ -540,7 +542,10 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     }
   }
 
-  /** Such a table has its memory. Returns whether it has a place, which it gets before tables that are still to begin. */
+  /**
+   * A table that [[leavesPlace]] has its memory now. Returns whether it has a place again. It gets a place before
+   * tables whose commits have not begun.
+   */
   def takesPlace(oid: Long): Boolean = works.get(oid).forall { work =>
     work.place = CommitPlace.Wanted
     if (committed(_ == CommitPlace.Held) < settings.appliers) work.place = CommitPlace.Held

@@ -158,7 +158,7 @@ abstract private[core] class JobMemory(start: JobState) {
   def has(oid: Long, lsn: Long): Boolean =
     works.get(oid).exists(_.phase == Phase.Idle) && hasAll(oid, lsn)
 
-  /** If a commit runs, it has later transactions: the queue has a cut until the cut is committed. */
+  /** A commit that runs has only later transactions, because a cut stays in the queue until its commit. */
   protected def hasAll(oid: Long, lsn: Long) = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists {
     work =>
       val table = current.tables(oid)
@@ -170,7 +170,7 @@ abstract private[core] class JobMemory(start: JobState) {
   /** Returns whether a commit of a table runs. */
   def isApplying(oid: Long): Boolean = works.get(oid).exists(_.phase == Phase.Applying)
 
-  /** A table that is committed waits for memory, so another one gets its place. */
+  /** The commit of a table waits for memory, so another table gets its place. */
   def leavesPlace(oid: Long): Unit = works.get(oid).foreach(_.place = CommitPlace.Lent)
 
   def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
@@ -275,7 +275,7 @@ abstract private[core] class JobMemory(start: JobState) {
     }
   }
 
-  /** The state says first that the table needs a copy. */
+  /** Gives up the queue of a table. The state first says that the table needs a copy. */
   protected def giveUpQueue(table: TableState, work: TableWork, why: String): Unit = {
     change(table.oid)(_.copy(status = table.status match {
       case failed: Failed => failed.copy(reason = s"${failed.reason} $why", needsCopy = true)
@@ -291,8 +291,8 @@ abstract private[core] class JobMemory(start: JobState) {
   }
 
   /**
-   * A table waits once more. It waits alone if another one has stored rows since it has waited. The first wait of a
-   * table says that the cause can be that of all tables, for example a store that is away.
+   * A table waits once more. It waits alone if another table has stored rows since its last wait. If it does not wait
+   * alone, all tables can have the same cause, for example a store that is away. Then none counts as waiting alone.
    */
   protected def waitsAgain(work: TableWork): Unit = {
     if (work.waiting.nonEmpty && works.values.exists(_.lastStored > work.lastWait))
@@ -300,7 +300,7 @@ abstract private[core] class JobMemory(start: JobState) {
     if (!work.isAlone) works.values.foreach(_.isAlone = false)
   }
 
-  /** Whether a queue is given up. There is room again when the command that drops it has run. */
+  /** Whether the job is giving up a queue. There is room again when the command that drops it has run. */
   protected def isGivingUpQueue =
     commands.exists(_.isInstanceOf[DropQueue]) || works.values.exists(work =>
       work.phase.isInstanceOf[Phase.GivingUpQueue] || work.losing.exists(!isWritten(_))
@@ -337,8 +337,9 @@ abstract private[core] class JobMemory(start: JobState) {
   }
 
   /**
-   * Gives up the queues of tables that wait for the name of a table that leaves. They are copied under their new names
-   * anyway. Their changes could fill the disk, and then the table that leaves would not get its last ones.
+   * Gives up the queues of tables that wait for the name of a table that is not published any more. They are copied
+   * under their new names anyway. Their changes could fill the disk, and then the other table would not get its last
+   * changes.
    */
   protected def giveUpWaiting(moving: Set[Long]): Unit =
     moving.map(current.tables)
@@ -353,9 +354,9 @@ abstract private[core] class JobMemory(start: JobState) {
   }
 
   /**
-   * Returns whether a live table that a user wants to be copied may have its snapshot. The snapshot locks the table
-   * until the table has all changes before it, so neither the reader nor the table may be far behind, and the changes
-   * must not fail. The target has the columns of the last look at the catalog.
+   * Returns whether the snapshot of a live table with a requested copy may be made. The snapshot locks the table until
+   * the table has all changes before it, so neither the reader nor the table may be far behind, and the changes must
+   * not fail. The target has the columns of the last look at the catalog.
    */
   protected def mayMakeSnapshot(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && table.next.isEmpty && work.snapshot.isEmpty &&
@@ -363,7 +364,9 @@ abstract private[core] class JobMemory(start: JobState) {
       work.fingerprint == work.followed &&
       !Lsn.isBelow(readLsn, endAtLook) && !catchesUp(table, work, now)
 
-  /** Whether such a table lacks changes from before the last look that are older than its snapshot may wait. */
+  /**
+   * Whether a live table with a requested copy lacks changes from before the last look that no snapshot may wait for.
+   */
   protected def catchesUp(table: TableState, work: TableWork, now: Long): Boolean =
     table.copyReason.nonEmpty && work.queue.exists(queue =>
       queue.position.exists(Lsn.isBelow(_, endAtLook)) &&
@@ -420,7 +423,7 @@ final private class TableWork {
 
   var phase: Phase = Phase.Idle
 
-  /** Whether it has one of the places for commits, if it is committed. */
+  /** Whether the table has one of the places for commits, while a commit of it runs. */
   var place: CommitPlace = CommitPlace.Held
   var queue: Option[ChangeQueue] = None
 
@@ -430,13 +433,13 @@ final private class TableWork {
   /** No cut goes to this LSN or above. */
   var limit: Option[Long] = None
 
-  /** Where the cut ends that is committed or waits. It can wait for a standby to confirm it, so no try takes more. */
+  /** The end of the cut that is committed or waits. The cut can wait for a standby, so the next try takes no more. */
   var cutEnd: Option[Long] = None
 
-  /** The snapshot of a table that gets the changes before it first. */
+  /** The snapshot of a live table, which first gets the changes before the snapshot. */
   var snapshot: Option[MadeSnapshot] = None
 
-  /** When such a table may make its snapshot. Its cuts go on until then. */
+  /** The time from which on the snapshot of a live table may be made. Its cuts go on until then. */
   var snapshotAfter = Long.MinValue
 
   /** Why the snapshot of a requested copy is not made yet. */
@@ -452,7 +455,7 @@ final private class TableWork {
   var retried = 0
   var waiting = Option.empty[TableWait]
 
-  /** When the table has begun to wait, or has waited once more, for the last time. */
+  /** When the table last began to wait, or waited once more. */
   var lastWait = Long.MaxValue
 
   /** When rows of the table were stored last. A commit that only compares the definition stores none. */
@@ -472,27 +475,27 @@ final private class TableWork {
   var copyNext: Option[String] = None
   var fingerprint: Option[String] = None
 
-  /** When a look found the fingerprint first, or a commit found a change. A requested copy can begin before it. */
+  /** When a look first found the fingerprint, or a commit found a change. A requested copy can begin before that. */
   var newSince = 0L
 
-  /** The fingerprint of the last look before the last begin of a commit or a copy, which can see a newer definition. */
+  /** The fingerprint at the last begin of a commit or a copy. The commit or the copy can see a newer definition. */
   var triedWith: Option[String] = None
 
   /** What [[triedWith]] was at the last success. Before the first look, it and [[fingerprint]] are None, so equal. */
   var followed: Option[String] = None
   var problem: Option[String] = None
 
-  /** The mode that the options give the table by its name. */
+  /** The mode that the options give a table of this name. */
   var mode: Option[TableMode] = None
   var isRefused = false
 
   /**
-   * The revision of the state by which a table that is copied gives up its queue. It lasts until the step ends, and
-   * each queue begun until then is dropped too.
+   * The revision of the state that says that a table which is copied gives up its queue. It stays until the current
+   * step of the copy ends. If a queue begins until then, the job drops this queue too.
    */
   var losing: Option[Long] = None
 
-  /** How often that has happened since the last copy. */
+  /** How often the table has given up its queue in this way since the last copy. */
   var lost = 0
 
   /** The LSN up to which a table that is not published any more can have changes. */
@@ -512,7 +515,7 @@ final private class TableWork {
   /** Returns whether the definition or the rights have changed since the last begin of a commit. */
   def hasNewFingerprint: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
 
-  /** When the table has failed first since its last commit or copy. */
+  /** When the table first failed after its last commit or copy. */
   var failedSince = Option.empty[Instant]
 
   /** Notes that the table fails. Returns its status. */
@@ -565,7 +568,7 @@ final private class TableWork {
     copies <= MostCopies
   }
 
-  /** How long the next copy waits. The reasons can differ only in the place of a change. */
+  /** How long the next copy waits. Two reasons can differ only in the LSN of a change, so all copies count. */
   def pauseBeforeCopy: Long =
     if (copiesInRow <= MostCopies) 0
     else longer(FirstRetry, MostRetry, copiesInRow - MostCopies - 1)

@@ -32,7 +32,7 @@ final case class FoundMark(
  * @param kept the state of the greatest epoch
  * @param confirmed the confirmed LSN of the slot; None if there is no slot
  * @param flush the end of the server's WAL
- * @param marks the tables in the target that a job of this slot has made
+ * @param marks the marks of the tables in the target that a job of this slot has made
  * @param checkTimeline
  *   throws PGOUTPUT_TIMELINE if the timeline of the server branched off from that of a state below an LSN
  * @param unread the tables of the target that cannot be read, so it is not known what marks they have
@@ -68,8 +68,8 @@ object JobStart {
    *  - all that have rows, if the server is on another timeline than at the last start. An older process that is
    *    slow to end can have read changes that the server lost in a failover. After the marks are compared with
    *    the branch of the timeline, it must not commit them.
-   *  - a live mirror and its history of two generations. The last process ended between the two commits of a requested
-   *    copy, and gave it up. Each of the two tables is right as of its own mark, and goes on under one generation.
+   *  - a live mirror and its history that have different generations. The last process gave up a requested copy between
+   *    its two commits. Each of the two tables is right as of its own mark, and goes on under one generation.
    *
    * @param generation the newest generation that a table of the target has of its owner; None if it has none
    */
@@ -92,7 +92,7 @@ object JobStart {
    */
   def of(fresh: JobState, found: FoundJob): JobStart = found.kept match {
     case None =>
-      // The slot has passed changes that the tables can lack, and it is not known which ones.
+      // The slot has passed changes. The tables can lack some of them, and it is not known which ones.
       if (found.marks.nonEmpty)
         throw new LakeException("PGOUTPUT_CHECKPOINT_LOST.NO_STATE", "target" -> fresh.target)
       // Nothing was read. If the slot exists, the job or its user has made it for this job.
@@ -140,8 +140,8 @@ object JobStart {
   }
 
   /**
-   * A table that is not in the new target of a job has no mark there. Otherwise, a start before its copy would take the
-   * target for one that has lost its tables: see [[checkTarget]].
+   * A table that is not in the new target of a job has no mark there, so the state forgets its mark. Otherwise, a start
+   * before its copy would take the target for one that has lost its tables: see [[checkTarget]].
    */
   private def inTarget(fresh: JobState, found: FoundJob, kept: JobState, table: TableState) =
     if (fresh.target != kept.target && table.needsCopy && !found.marks.exists(_.oid == table.oid))

@@ -73,8 +73,8 @@ final case class JobState(
   )
 
   /**
-   * The LSN up to which the server must have everything that the job has read: the confirmed LSN, or the newest mark
-   * of a table if that is higher. A table that needs a copy counts only if its copy is being committed.
+   * The LSN below which the server must have everything that the job has read: the confirmed LSN, or the newest mark of
+   * a table if that is higher. A table that needs a copy counts only if its copy is being committed.
    */
   def walEnd: Long = tables.values.flatMap { table =>
     table.status match {
@@ -84,7 +84,10 @@ final case class JobState(
     }
   }.foldLeft(confirmed)(Lsn.max)
 
-  /** The tables of the target that have rows of the job, as far as it knows, and that no other table has got since. */
+  /**
+   * The names of the tables in the target that have rows of the job, as far as it knows. A table whose name another
+   * table has got does not count.
+   */
   def written: Seq[String] =
     tables.values.filter(table => table.owns && table.mark.nonEmpty).flatMap(_.table.targets).toSeq
 
@@ -125,8 +128,8 @@ final case class JobState(
  *   of their marks.
  * @param lastChange the time of the last commit at the server that changed the table
  * @param ahead
- *   the greater mark of the two, if a process ended between their commits. It is not in the file of the state: a start
- *   reads it from the target.
+ *   the greater mark of the two tables, if a process ended between their commits. It is not in the file of the state: a
+ *   start reads it from the target.
  * @param copyReason
  *   why the table, which is live and keeps old rows, is copied as soon as it has the changes before the copy
  * @param former what the rows of the target are while the table is copied. A copy keeps some of them.
@@ -151,13 +154,13 @@ final case class TableState(
   /** This state for each table of the target that the job writes for the table: a mirror, a history, or both. */
   def parts: Seq[TableState] = table.parts.map(part => copy(table = part))
 
-  /** No table of the target has a transaction at this LSN or above. */
+  /** The greatest mark. No table of the target has a transaction at this LSN or above. */
   def newestMark: Option[Long] = (mark ++ ahead).reduceOption(Lsn.max(_, _))
 
-  /** Returns whether the table has a name in the target that is its own: nobody else may write it. */
+  /** Returns whether the table owns its name in the target: nobody else may write the table of this name. */
   def owns: Boolean = generation > 0 && !isLeft && target.nonEmpty
 
-  /** The names in the target that are its own, as keys. */
+  /** The names in the target that the table owns, as keys. */
   def owned: Seq[String] = if (owns) table.keys else Nil
 
   /** Returns whether the job leaves the table as it is, because it is not published or excluded. */
@@ -182,7 +185,7 @@ final case class TableState(
   /** Returns whether the job copies the table as soon as it can. */
   def wantsCopy: Boolean = needsCopy || copyReason.nonEmpty
 
-  /** The table needs a copy. */
+  /** This state with the status that the table needs a copy. */
   def copying(reason: String): TableState = copy(status = Copying(reason), copyReason = None)
 
   def isFailed: Boolean = status.isInstanceOf[TableStatus.Failed]
@@ -197,9 +200,10 @@ final case class TableState(
   }
 
   /**
-   * The table, before it gets the definition or the generation of another copy. Until a copy is committed, the rows of
-   * the target have the definition that the table had before the first try. The number is 1 until the snapshot of a first
-   * copy is noted, and no rows have the definition from before it.
+   * This state with the current definition as the former one, for a table that gets the definition or the generation of
+   * another copy. Until a copy is committed, the rows of the target have the definition that the table had before the
+   * first try. A table with the number 1 has no former definition: the snapshot of its first copy is not noted yet, so
+   * no rows have this definition.
    */
   def keepingFormer: TableState =
     if (former.nonEmpty || number == 1) this
@@ -221,7 +225,7 @@ final case class TableState(
 
   def markName(job: String): MarkName = MarkName(job, oid, generation)
 
-  /** The table, after the catalog was read again and has the same definition. */
+  /** This state after a look at the catalog has found the same definition. */
   def seenAt(horizon: Long): TableState =
     copy(table = table.copy(source = table.source.copy(horizon = horizon)))
 
@@ -275,8 +279,7 @@ object TableStatus {
    *
    * @param reason the text of the error
    * @param needsCopy whether the table is copied when the error is gone
-   * @param isLasting
-   *   whether the job tries again only at its next start, and when the table or its rights change
+   * @param isLasting true if the job tries again only at its next start, or when the table or its rights change
    */
   final case class Failed(
       reason: String,
@@ -342,8 +345,8 @@ private object TargetOwners {
   import MirroredTable.folded
 
   /**
-   * Returns the names that tables get, by the oids of the tables. A table of the target belongs to the table
-   * that has its name at the server now. A table that was renamed to a name that no table had before keeps
+   * Returns the new names that tables get in the target, by the oids of the tables. A table of the target belongs to
+   * the table that has its name at the server now. A table that was renamed to a name that no table had before keeps
    * the name that it has in the target.
    *
    * @param published what the catalog has

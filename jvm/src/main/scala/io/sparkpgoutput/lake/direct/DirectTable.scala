@@ -181,10 +181,10 @@ object Compaction {
   final private val MostBytes = 512L << 20
 
   /**
-   * Returns whether there can be something to do since all files were looked at, by their number. To look at many
-   * files takes longer.
+   * Returns whether the number of files has grown so much since the last look at all files that there can be something
+   * to do. A look at many files takes longer than this question.
    *
-   * @param looked the number of files then
+   * @param looked the number of files at that look
    */
   def mayBeDue(files: Long, looked: Long): Boolean = files >= looked + looked / 100 + FilesOfLevel
 
@@ -196,8 +196,9 @@ object Compaction {
     files.groupBy(_.partition).valuesIterator.map(ofPartition).maxByOption(_.length).getOrElse(Nil)
 
   /**
-   * Lower levels can be full again each time, so they come with the highest full level, and do not keep it waiting. A
-   * large file that is mostly deleted comes before a few small ones for the same reason, but not before many.
+   * The highest full level is rewritten together with all lower levels. Otherwise, a lower level, which can be full
+   * again each time, would keep it waiting. For the same reason, a large file that is mostly deleted comes before a few
+   * small files, but not before many.
    */
   private def ofPartition(files: Iterable[DirectFile]): Seq[DirectFile] = {
     // With this limit, a whole level is one rewrite, and a large file is never rewritten without need.

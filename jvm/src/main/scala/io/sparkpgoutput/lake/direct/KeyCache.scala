@@ -129,7 +129,7 @@ final class KeyCache(
   /** Removes the keys of tables without a lookup for ten minutes from the memory or the disk, if that is enough. */
   private def makeRoom(bytes: Long): Unit = {
     def removable(onDisk: Boolean) = idle.map(_.numbers(onDisk)).sum * 8
-    // Of the disk, the room of keys that were removed before is free soon.
+    // On disk, the room of keys that were removed earlier becomes free soon.
     def kept = tables.values.asScala.map(_.numbers(onDisk = true)).sum * 8
     if (usedMemory - removable(onDisk = false) + bytes <= memory)
       idle.foreach(_.clear(onDisk = false))
@@ -171,8 +171,8 @@ final class KeyCache(
     }
 
   /**
-   * Returns what counts the room of a file as free after it is unmapped. What waits for that must not keep the cache in
-   * memory.
+   * Returns an action that counts the room of a file as free, for the time when the file is unmapped. The action must
+   * not keep the cache in memory until then.
    */
   private def freeDisk(bytes: Long): Runnable = {
     val (disk, files) = (usedDisk, usedFiles)
@@ -206,7 +206,8 @@ object KeyCache {
 }
 
 /**
- * The keys of a data file. To find a few of them does not take a look at all: a hash of a key names its bucket.
+ * The keys of a data file. A search for a few keys does not look at all of them, because a hash of a key says which
+ * bucket it is in.
  *
  * {{{
  *   the numbers of the keys,   the positions of their rows,   where the keys of each
@@ -244,7 +245,7 @@ final private[direct] class KeptKeys(
 
 private[direct] object KeptKeys {
 
-  /** About so many keys are in a bucket. */
+  /** The number of keys that a bucket has on average. */
   final private val OfBucket = 8
 
   /** How many numbers the keys of a file take. */
@@ -297,8 +298,8 @@ final private[direct] class FileKeys(rows: Int, val width: Int) {
   }
 
   /**
-   * Sorts the keys by their buckets, without a copy, because they can be many: each key changes places with the one that
-   * is where its bucket goes on.
+   * Sorts the keys by their buckets, without a copy, because they can be many: each key changes places with the key at
+   * the next free place of its bucket.
    *
    * @return where each bucket begins, and where the last one ends
    */
@@ -342,7 +343,7 @@ final private[direct] class FileKeys(rows: Int, val width: Int) {
 /**
  * The keys for which a lookup would have read too many rows.
  *
- * @param names the identities of the key's columns in data files, and of the end of a row
+ * @param names the identities in data files of the key's columns, and of the column that says when a row has ended
  * @param ofKey how many of them belong to the key
  * @param files the paths of the files that can have the keys, and whose keys are not kept
  * @param most the most rows that a lookup reads
@@ -354,17 +355,17 @@ final private[direct] case class WantedKeys(
     most: Long
 )
 
-/** The keys of the data files of a table. One lookup at a time uses them, and one thread keeps more of them beside it. */
+/** The keys of the data files of a table. One lookup at a time uses them, while one thread keeps more of them. */
 final class TableKeys private[direct] (private[direct] val cache: KeyCache) {
   private val files = new ConcurrentHashMap[String, KeptKeys]
   private var columns = Seq.empty[String]
 
   @volatile private[direct] var used = System.nanoTime()
 
-  /** What the last lookup has not found here. */
+  /** The keys that the last lookup needed, and that were not kept. */
   @volatile private[direct] var wanted = Option.empty[WantedKeys]
 
-  /** Whether the last lookup would have been a direct one with more keys. */
+  /** Whether the last lookup gave up because too few keys were kept. */
   def areWanted: Boolean = wanted.nonEmpty
 
   /**

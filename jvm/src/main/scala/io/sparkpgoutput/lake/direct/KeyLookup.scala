@@ -84,8 +84,8 @@ final class KeyLookup(
     wanted(index * width) == first && wanted(index * width + width - 1) == last
 
   /**
-   * Returns the index in `keys` of the key with some numbers; -1 if there is none. For most other numbers, the bits say
-   * so, in a nanosecond.
+   * Returns the index in `keys` of the key with some numbers; -1 if there is none. For most numbers of other keys, the
+   * bits say within a nanosecond that there is none.
    */
   private def indexOf(first: Long, last: Long): Int = {
     val bit = bitOf(first)
@@ -287,16 +287,21 @@ object KeyLookup {
   /** The rows whose numbers are copied at once. */
   final private val PartRows = 1024
 
-  /** If at least so many keys are found, several threads find them. It takes some milliseconds. */
+  /**
+   * If a lookup has so many keys to find in all files, several threads find them. One thread would take some
+   * milliseconds.
+   */
   final private val ManyFinds = 50000L
 
-  /** In the time of [[KeptKeys.find]], a lookup of all keys looks at about so many. */
+  /**
+   * In the time of one [[KeptKeys.find]], a lookup that reads all kept keys of a file looks at about so many of them.
+   */
   final private val FasterThanFind = 16
 
   /** The greatest size of the bits of a lookup: 128 KiB. */
   final private val MostWords = 1 << 14
 
-  /** The multiplication by this number of 2^64 / golden ratio spreads numbers that follow each other. */
+  /** A multiplication by this number (2^64 / golden ratio) spreads numbers that follow each other. */
   final private val Spread = 0x9e3779b97f4a7c15L
 
   /** Each process has another number, so that nobody can choose keys whose hashes are the same. */

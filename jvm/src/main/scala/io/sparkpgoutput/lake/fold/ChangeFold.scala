@@ -133,7 +133,7 @@ abstract class KeyFold {
   /** All rows of the table are deleted after the last change of the key that was taken, or before the first one. */
   def truncate(truncation: Truncation): Unit
 
-  /** Ends the key. */
+  /** Ends the changes of the key. */
   def finish(): Unit
 }
 
@@ -207,7 +207,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var wasThere = false
   private var exists = false
 
-  /** The images since the row came whose values count, the newest first. */
+  /** The images of the row since it came to the key, as far as their values count, the newest first. */
   private val images = new NewestImages(format)
 
   /** The image that has the key. */
@@ -274,8 +274,8 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   }
 
   /**
-   * The row moves to another key. If the UPDATE did not send all values, the row is given as it was, so that
-   * they can be found under the new key.
+   * The row moves to another key. If the UPDATE did not send all values, the fold also gives the row as it was, so that
+   * the write finds the values for the new key.
    */
   private def leave(change: ChangeView): Unit = {
     if (!change.isWhole) {
@@ -323,7 +323,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 /**
  * A row that the server has deleted, and that stays in the target.
  *
- * @param images what has its values, the newest first, and at the end what has its key
+ * @param images the images that have its values, the newest first. The last one has its key.
  * @param born the update that moved it to its key and did not send all values; null if none did
  * @param lsn the commit that deleted it
  */
@@ -346,8 +346,8 @@ final private class MarkedRow(
 /**
  * The net effect of the changes of a key, if the server sends the whole old row too.
  *
- * A deferrable key can have several rows inside of a transaction, for example while two rows swap
- * their keys. The old row says which of them a change means.
+ * A deferrable key can have several rows inside of a transaction, for example while two rows swap their keys. The old
+ * row of a change says which of them changes.
  */
 final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
   private val reader = new ImageReader(format)
@@ -380,8 +380,9 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   private var isEmptied = false
 
   /**
-   * Whether the target had no row before the TRUNCATE: a commit before it has added one. A transaction with the
-   * TRUNCATE can add one beside the row that the TRUNCATE deletes, if the key is deferrable.
+   * Whether the target had no row with the key before the first TRUNCATE, because an earlier commit of the cut has
+   * added one. A row of the transaction with the TRUNCATE does not prove this: if the key is deferrable, the
+   * transaction can add a row beside the row of the target, which the TRUNCATE deletes.
    */
   private var wasMissing = false
 

@@ -51,7 +51,7 @@ private[folder] trait FolderFiles {
    * Writes a file if there is none of this name.
    *
    * @param makesFolder whether the folder may be missing. Only the first file of a job makes it.
-   * @return whether it did
+   * @return whether it has written the file
    */
   def create(name: String, content: Array[Byte], makesFolder: Boolean): Boolean
 
@@ -263,7 +263,7 @@ final private class RenamedFiles(files: FileSystem, folder: Path)
     .groupBy(_.name.stripSuffix(Next).stripSuffix(Place)).toSeq
     .map { case (name, files) => FolderFile(name, files.map(_.written).max) }
 
-  /** A file has neither name if it moves between the two looks. */
+  /** Looks several times, because a file that gets its name between two looks is found under neither name. */
   override def read(name: String): Option[Array[Byte]] =
     Iterator.continually(super.read(name + Next).orElse(super.read(name)))
       .take(MostMoves).collectFirst { case Some(content) => content }

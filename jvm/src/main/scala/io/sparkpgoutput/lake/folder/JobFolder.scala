@@ -120,7 +120,8 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
 
   /**
    * Removes the files of old epochs, answers to old requests, and what interrupted writes have left. The answers to a
-   * request that is not handled stay, because who waits for the next one knows the earlier ones by their numbers.
+   * request that is not handled stay, because the command that waits for the next answer goes on from the number of the
+   * last one.
    *
    * @param epoch the epoch of this process
    */

@@ -94,7 +94,7 @@ final private[job] class JobParts(
     val shown = reason match {
       case Some(text) if failure.kind == TableFailure.NeedsCopy =>
         TableFailure(TableFailure.Lasting, text)
-      // A table that is live tries again later to have the snapshot of its copy.
+      // A live table tries again later to get the snapshot of its requested copy.
       case None if failure.kind == TableFailure.Retried =>
         TableFailure(TableFailure.Waits, failure.text)
       case _ => failure
@@ -164,7 +164,7 @@ final private[job] class SharedCore(core: JobCore) {
     notifyAll()
   }
 
-  /** Waits for something while another table has the place of a table that is committed. */
+  /** Waits for something during the commit of a table. Another table has its place for that time. */
   def withoutPlace(oid: Long)(wait: => Unit): Unit = {
     apply(_.leavesPlace(oid))
     wait

@@ -352,7 +352,7 @@ final private[job] class ReadyJob(
       // From now on, a process that knows only the earlier copies cannot write the tables.
       read(_.job == start.state.id).foreach(table => close(table.target))
       keptState.map(_.slot).filter(_ != options.slot).foreach(warnOfSlot)
-      // That can have taken long.
+      // The steps above can have taken long.
       if (isOvertaken) throw new StartAgain
       SlotRemoval.drop(options.address, options.slot)(holder =>
         isOfJob(start.state.id, holder) && !isOvertaken

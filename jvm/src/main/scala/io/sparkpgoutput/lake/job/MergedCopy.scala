@@ -33,11 +33,12 @@ import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
  *   2. the one that has its name, if the server has dropped that column. So a column that gets the name of a dropped
  *      one continues it, for example if a migration replaces an INT by a BIGINT. A value of the first column wins
  *      over it, unless it is NULL;
- *   3. without these, the one that has its name, unless the server has that column under another name. The definition
- *      may not be known, for example because the checkpoint folder was lost, or it may lack a column that was dropped
- *      before an earlier copy, or a change of columns was interrupted, and the target has the new name already.
+ *   3. if there is neither, the one that has its name, unless the server has that column under another name. This is so
+ *      if the definition is not known, for example because the checkpoint folder was lost. It is also so if the
+ *      definition lacks a column that was dropped before an earlier copy. And it is so if a change of columns was
+ *      interrupted when the target already had the new name.
  *
- * A column of the target that is hashed in another way has no value of the column.
+ * If the values in a column of the target are hashed in another way, that column has no values of the column.
  *
  * @param table the table, or its mirror if it also has a history
  * @param lsn the LSN of the copy

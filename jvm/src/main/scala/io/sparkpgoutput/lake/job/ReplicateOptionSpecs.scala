@@ -71,7 +71,7 @@ private[job] object ReplicateOptionSpecs {
         .left.map(why => s"The option '$name' is '${entry.value}', and has no salt: $why.")
   )
 
-  /** An option of single tables, which has the values of another one for all tables. */
+  /** An option for single tables, with the values of the option for all tables. */
   def ofTable(option: String, values: Seq[String], description: String)(
       add: AddEntry[String]
   ): Spec = {
@@ -81,7 +81,7 @@ private[job] object ReplicateOptionSpecs {
     )(add)
   }
 
-  /** An option as [[prefixed]], whose value is read; None if that fails. */
+  /** An option as [[prefixed]], whose value `read` reads. `read` returns None for an invalid value. */
   def prefixedParsed[A](name: String, values: String, default: String, description: String)(
       read: String => Option[A]
   )(add: AddEntry[A]): Spec = OptionSpec(name, values, default, description)((options, entry) =>

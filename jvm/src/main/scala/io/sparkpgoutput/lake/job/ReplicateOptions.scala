@@ -42,7 +42,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param tableProperties properties of each table that the job makes
  * @param maintains whether the job rewrites small files of tables, and files with many deleted rows
  * @param removesOrphans whether the job removes files of tables that no version needs
- * @param repairs true takes a change that does not fit the table; false makes it an error
+ * @param repairs true applies a change that does not fit the target; false makes it an error of the table
  * @param skips true isolates a table that has an error; false ends the job
  * @param copiesByItself
  *   true copies a table again that was altered in a way that changes do not show; false makes it an

@@ -65,7 +65,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private val readerEnd = new CountDownLatch(1)
   private var nextRequests, nextStatus = 0L
 
-  /** What users have read of the tables that the job does not follow. */
+  /** The lines that users have already got about tables that the job does not follow. */
   private var left = Map.empty[Long, String]
 
   private val statusFile = options.statusFile.map(new StatusFile(_))
@@ -188,7 +188,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     }
   }
 
-  /** Says whether the queues are full. The reader sees that by itself, and waits. */
+  /** Tells the user when the queues are full, and when they have room again. The reader waits by itself. */
   private def checkRoom(): Unit = {
     val isFull = space.isFull
     if (isFull && roomWait.isOver) {

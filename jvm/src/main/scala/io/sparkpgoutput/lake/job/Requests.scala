@@ -28,7 +28,9 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /** The requests that are being handled. */
   private val underWay = ConcurrentHashMap.newKeySet[String]
 
-  /** The requests for copies that no durable state has yet: the tables that are left, and the newest revision. */
+  /**
+   * The requests for copies that no durable state has yet, each with the tables that are left and the last revision.
+   */
   private val resyncs = mutable.Map.empty[String, (Seq[TableName], Long)]
 
   /** The requests that could not be taken at the first attempt. */

@@ -467,7 +467,7 @@ object ServerCatalog {
     answer
   }
 
-  /** Each row of a partition is asked for by a name that the catalog had before. The next try has the new catalog. */
+  /** A query of the rows of a partition uses the name from an earlier look. The next try reads the catalog again. */
   private val NoTable = Set(SqlState.UndefinedTable, SqlState.InvalidSchemaName)
 
   private val WaitForCatalog = TimeUnit.SECONDS.toNanos(2)

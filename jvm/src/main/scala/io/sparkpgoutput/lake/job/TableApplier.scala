@@ -316,13 +316,13 @@ final private[job] class TableMaintenance(
   private val reported = ConcurrentHashMap.newKeySet[(String, String)]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
-  /** When [[spending]] has work again, by [[System.nanoTime]]. Only one thread uses this and the next. */
+  /** When [[spending]] may work again, by [[System.nanoTime]]. Only one thread uses this field and the next one. */
   private var restEnds = System.nanoTime()
 
   /** The tables that wait for their rewrites, in their order, and since when, by [[System.nanoTime]]. */
   private val gathered = mutable.LinkedHashMap.empty[String, Long]
 
-  /** The tables that a query wrote when their turn came. They get it after the end of the query. */
+  /** The tables that a query wrote when their turn came. Their turn comes again after the end of the query. */
   private val delayed = ConcurrentHashMap.newKeySet[String]
 
   /** When to look for orphans of a table again, by the clock of the system. */

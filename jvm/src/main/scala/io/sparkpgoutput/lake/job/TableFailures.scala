@@ -12,8 +12,8 @@ import io.sparkpgoutput.source.connection.SqlState
 /**
  * Decides what happens to a table, or to the job, after an error.
  *
- * An error of one table never ends the job. An unknown error stops its table, and the job tries again. This
- * does no harm, because each commit compares its mark.
+ * An error of one table does not end the job, unless the option `onTableError` is `stop`. An unknown error stops its
+ * table, and the job tries again. This does no harm, because each commit compares its mark.
  */
 object TableFailures {
 
@@ -118,7 +118,7 @@ object TableFailures {
 
   private def condition(error: Throwable): Option[String] = known(error).map(_.getCondition)
 
-  /** Whether the error comes from this library. Its text then says everything. */
+  /** Whether the error comes from this library, so that its text says everything. */
   def isKnown(error: Throwable): Boolean = error.isInstanceOf[Waiting] || known(error).nonEmpty
 
   /** Whether the stack trace of an error can tell more than its text. It cannot if a store or the server is away. */

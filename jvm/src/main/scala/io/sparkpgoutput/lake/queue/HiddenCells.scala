@@ -151,7 +151,7 @@ object HiddenCells {
    * Hides columns of a table.
    *
    * @param columns the names of the columns that the Relation message has
-   * @param salt there if columns are hashed
+   * @param salt the salt of the hashes; None if no column is hashed
    */
   def of(columns: Seq[String], hidden: HiddenColumns, salt: Option[HashSalt]): HiddenCells = {
     val kinds = columns.map { column =>

@@ -17,8 +17,8 @@ import org.apache.spark.internal.Logging
 import io.sparkpgoutput.protocol.BigEndian
 
 /**
- * Memory and disk that all queues of a job share. If the memory is used up, blocks of the queue that has most
- * go to files of a local folder, the newest blocks first, because they are needed last.
+ * Memory and disk that all queues of a job share. If the memory is used up, blocks of the queue with the most memory go
+ * to files of a local folder. The newest blocks go first, because they are needed last.
  *
  * @param memory the bytes that queues may have in memory
  * @param disk the bytes that queues may have in files
@@ -41,8 +41,8 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   private var isClosed = false
 
   /**
-   * Blocks did not get from memory to disk: the disk is used up, or cannot be written. That ends when they get there,
-   * when a file is removed, and when the memory has room again.
+   * Whether blocks could not move from memory to disk, because the disk is used up or cannot be written. This ends when
+   * blocks move to disk, when a file is removed, or when the memory has room again.
    */
   @volatile private var isStuck = false
   @volatile private var lastAttempt = 0L
@@ -97,7 +97,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
     if (outcome == Spilled) spill() else outcome
   }
 
-  /** Returns the path of a file that does not exist. Only the one that moves blocks asks for it. */
+  /** Returns the path of a file that does not exist. Only the thread that moves blocks calls this. */
   private[queue] def newFile(oid: Long): Path = {
     if (root == null) root = folder.toPath
     // A program can remove a folder of /tmp that was empty for long.
@@ -158,7 +158,7 @@ private[queue] object QueueSpace {
   /** How long a disk that could not be written is left alone. */
   private val RetryNanos = 100L * 1000 * 1000
 
-  /** After how long no room is expected on a disk that cannot be written. */
+  /** The time after which a disk that cannot be written counts as full. */
   private val FailingNanos = 5L * 1000 * 1000 * 1000
 
   sealed trait Outcome
@@ -191,10 +191,10 @@ final private[queue] class QueueBlock(capacity: Int, val start: TableMessages) {
   var changes = 0L
   var commits = 0
 
-  /** Nothing is appended any more. */
+  /** Whether nothing is appended any more. */
   var isSealed = false
 
-  /** The bytes are neither in memory nor in a file: nobody needs them any more. */
+  /** Whether the bytes are neither in memory nor in a file, because nobody needs them any more. */
   var isFreed = false
 
   /** The end LSN of the first commit that the block has an entry of. */

@@ -11,8 +11,8 @@ import io.sparkpgoutput.lake.core.ChangeQueue
 import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
 
 /**
- * The part of a slot's stream that concerns one table and is read, but not applied: whole transactions in
- * order, as messages of pgoutput. It is in memory and, if the queues have more than their memory, in files.
+ * The part of a slot's stream that concerns one table and is read, but not applied: whole transactions in order, as
+ * messages of pgoutput. It is in memory and, if the queues need more memory than they may have, in files.
  *
  * One thread appends (`begin`, `add`, `commit`, `abandon`), one at a time takes (`cut`, `remove`), and any
  * thread may ask and drop. Nobody holds the lock of the queue while a file is read or written. For itself, the
@@ -48,7 +48,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   /** The open transaction, null if there is none. */
   private var open: UncommittedTransaction = null
 
-  /** The open transaction is not taken. */
+  /** Whether the queue skips the open transaction. */
   private var isSkipped = false
 
   /** The file to which blocks are being added, null if there is none. */

@@ -37,8 +37,8 @@ import io.sparkpgoutput.rows.RowSchema
  * [[io.sparkpgoutput.lake.queue.CutMessages]] gives them. It keeps only the definitions of the table, so a cut can be
  * larger than the memory.
  *
- * A change makes two rows if an update gives a row another key, none if it has no effect, else one. A TRUNCATE makes
- * one if all changes are kept, for a history.
+ * A change makes two rows if an update gives a row another key, none if it has no effect, else one. A TRUNCATE makes a
+ * row only for a history, which keeps all changes.
  *
  * @param mark the transactions with a lower commit LSN are in the target already
  * @param names the column of the target for each name at the server that is not the target's
@@ -58,7 +58,10 @@ final class CutRouter(
   /** The columns of the target in which two texts can be the same number. */
   private val numbers = table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet
 
-  /** Whether changes have the beginnings of their transactions: for a history, or for when a row or version ends. */
+  /**
+   * Whether changes have the beginnings of their transactions, for a history, or for the time when a row or version
+   * ends.
+   */
   private val hasTransactions = table.mode != TableMode.Mirror
 
   private val decoder = new ChangeMessageDecoder(TextEncoding.Utf8)

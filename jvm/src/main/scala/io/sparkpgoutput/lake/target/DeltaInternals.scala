@@ -203,11 +203,11 @@ private object DeltaCheckpoint extends Logging {
   }
 
   /**
-   * Corrects which removed files Kernel takes over. It leaves out those of the checkpoint before. VACUUM would then
-   * remove files of versions that stay. And it takes a file that was removed and then added again, by a RESTORE, also
-   * as a removed one. Readers would lack its rows.
+   * Corrects the list of removed files that Kernel writes. Kernel leaves out the removed files of the previous
+   * checkpoint, so VACUUM would remove files of versions that stay. And if a RESTORE adds a removed file again, Kernel
+   * also lists this file as removed, so readers would lack its rows.
    *
-   * @param before the version of the checkpoint before
+   * @param before the version of the previous checkpoint
    */
   private def withRemoved(snapshot: Snapshot, before: Long, engine: Engine)
       : FilteredColumnarBatch => FilteredColumnarBatch = {

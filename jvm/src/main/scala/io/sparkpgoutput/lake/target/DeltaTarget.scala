@@ -260,13 +260,13 @@ final class DeltaTarget(
         val isWritten = isOfKernel(table, opened.snapshot) &&
           DeltaCheckpoint.write(opened.snapshot, opened.catalogTable)
         if (!isWritten) opened.log.checkpoint(opened.snapshot, opened.catalogTable)
-        // Otherwise, the next commits would still begin at the checkpoint before it.
+        // Otherwise, the next commits would still begin at the previous checkpoint.
         opened.log.update(false, None, opened.catalogTable): Unit
       }
     )
   }
 
-  /** Delta Kernel leaves out of a checkpoint which files OPTIMIZE has clustered. */
+  /** Whether Delta Kernel may write the checkpoint. It does not write which files OPTIMIZE has clustered. */
   private def isOfKernel(table: String, snapshot: Snapshot): Boolean =
     !snapshot.protocol.readerAndWriterFeatureNames("clustering") ||
       linked(directCommits(table).exists(_.hasNoClusteredFile(snapshot))).contains(true)
@@ -303,7 +303,8 @@ final class DeltaTarget(
       ).getOrElse(Instant.EPOCH)
       val now = Instant.now
       val isDue = last.isBefore(now.minus(VacuumEvery))
-      // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
+      // This comes before VACUUM runs. If Delta refuses it, the next commits do not ask for it again, and still rewrite
+      // files.
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
       val reason = keepsFiles(found)
       if (isDue && reason.isEmpty) {

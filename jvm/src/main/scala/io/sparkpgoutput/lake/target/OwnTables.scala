@@ -157,10 +157,10 @@ final class OwnTables(session: SparkSession, val target: Target) {
   }
 
   /**
-   * Closes all generations of a table so far. A process that knows only these generations, for example
-   * because it was suspended, cannot write the table any more. The rows and their mark stay, under a new
-   * generation, which is the same one for a mirror and its history. No copy has had this generation, also none that was
-   * not committed. A property notes it, because the rows are still those of an earlier copy.
+   * Closes all generations of a table so far. A process that knows only these generations, for example because it was
+   * suspended, cannot write the table any more. The rows and their mark stay, under a new generation, which is the same
+   * one for a mirror and its history. No copy has had this generation, not even one that was not committed. A property
+   * notes it, because the rows are still those of an earlier copy.
    *
    * @param tables the tables of the target that belong to one table of the server
    * @return the new generation
@@ -231,7 +231,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
       target.mark(table.target, table.markName(job.id))
     }
 
-  /** The greatest generation of the job that has a mark in a table's table of the target. */
+  /** The greatest generation of the job that has a mark in the target's table of a table. */
   def newestGeneration(job: JobState, table: TableState): Option[Int] =
     made(job, table).flatMap(_ => target.newest(table.target, job.id)).map(_.generation)
 
@@ -251,7 +251,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     else newest.toSeq
   }
 
-  /** The properties of a table's table of the target; None if somebody else has made it, perhaps in another format. */
+  /** The properties of the target's table of a table; None if somebody else has made it, perhaps in another format. */
   private def made(job: JobState, table: TableState) =
     Option.when(target.exists(table.target))(propertiesIn(table.target)).filter(isOfJob(job, _))
 

@@ -165,7 +165,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   final override def files(table: String): Option[TableFiles] =
     directCommits(table).flatMap(_.tableFiles)
 
-  /** Commits without a query. After a conflict, it is called again, and the lookup begins again. */
+  /** Commits without a query. After a conflict, the caller calls it again, and the lookup begins again. */
   protected def direct(commit: MarkedCommit)(change: DirectTable => DirectChange): Unit
 
   /** Returns whether an error of the format says that somebody else has committed at the same time. */

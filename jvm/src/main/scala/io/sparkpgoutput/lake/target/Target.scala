@@ -88,8 +88,8 @@ trait Target {
   def isQueried(table: String): Boolean = false
 
   /**
-   * Keeps the keys of a table without which its last cut was not written directly, if the cache has room for them. The
-   * thread that calls [[compact]] calls it.
+   * Reads and keeps the keys that a direct write of the last cut lacked, if the cache has room for them. The thread
+   * that calls [[compact]] calls it.
    */
   def keepKeys(table: String): Unit = ()
 

@@ -26,7 +26,7 @@ object TargetNames {
    * @param problem returns why the target cannot have a name
    * @param others the names of other tables, which the text of an error does not suggest
    * @param modes the modes of the tables. A mirror with a history has two names.
-   * @throws LakeException if two tables get the same name, or if a table gets one that cannot be
+   * @throws LakeException if two tables get the same name, or if the target cannot have the name of a table
    */
   def of(
       tables: Seq[TableName],
