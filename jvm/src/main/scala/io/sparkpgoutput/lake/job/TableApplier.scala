@@ -467,7 +467,7 @@ final private[job] class TableMaintenance(
 private object TableMaintenance {
   private val OrphansEvery = Duration.ofDays(1)
 
-  /** After this time, a table gets no further rewrite in its turn. With `once`, its last turn comes before the end. */
+  /** After this time, a turn of a table ends. With `once`, it ends later, because no other turn follows. */
   private val MostRewriting = Duration.ofSeconds(1)
   private val MostRewritingOnce = Duration.ofMinutes(1)
 

@@ -90,7 +90,7 @@ final class SlotReader(
 
   private var lastStatus = 0L
 
-  /** When the server has sent the last message, within [[HeardInterval]]; None before the first session. */
+  /** When the last message of the server came, to the nearest [[HeardInterval]]; None before the first session. */
   @volatile private var lastReceipt = Option.empty[Long]
   private var lastQuestion = 0L
   private var statusInterval = LongestStatusInterval

@@ -36,7 +36,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   private var memoryBytes = 0L
   private var isDropped = false
 
-  /** Transactions with a commit LSN below it are not taken: the queue has them, or had them. */
+  /** The queue skips transactions with a commit LSN below this one, because it has them, or had them. */
   private var nextLsn = from
 
   /** The definition that was queued last. */
@@ -429,7 +429,7 @@ private object TableQueue {
  * @param block the block that has its Begin message
  * @param used how many bytes the block had before
  * @param blockChanges how many changes the block had before
- * @param queued the definition that was queued last before
+ * @param queued the definition that was queued last before the transaction
  */
 final private class UncommittedTransaction(
     val begin: Array[Byte],

@@ -287,8 +287,8 @@ final class DeltaTarget(
   /**
    * Delta itself removes old files of the log when it writes a checkpoint. Each hour, VACUUM LITE removes the data
    * files that the log says are not used any more. It leaves files that the log does not know, for example those of
-   * another writer that has not committed yet. It does not run if the table has a property for the time that these
-   * files stay.
+   * another writer that has not committed yet. It does not run if somebody else has given the table a property for the
+   * time that these files stay.
    *
    * VACUUM LITE needs all commits of the log since it ran last. So it removes files some time before Delta removes
    * their commits from the log, and the job removes what VACUUM has seen from the log, unless a user wants the log

@@ -39,13 +39,13 @@ import io.sparkpgoutput.protocol.Lsn
  * generation. It expects that the table has no mark of this generation. From then on, a process that knows only an
  * older generation cannot commit ([[io.sparkpgoutput.lake.core.MarkName]]).
  *
- * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as
- * of its own mark. The next process reads the marks. The server sends everything from the confirmed LSN on again, and
- * each table takes what is not below its mark. A mark can be below the confirmed LSN, if the table had no changes
- * since. Nothing is missing then. Each change that is not committed holds back the confirmed LSN, or its table is
- * copied. A transaction that changes several tables is whole in each of them, and readers can see it
- * in one table before another. A mirror and its history are two such tables: see
- * [[io.sparkpgoutput.lake.job.TableApplier]].
+ * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as of
+ * its own mark. The next start reads the marks, and accepts each mark that is not lower than in the state
+ * ([[io.sparkpgoutput.lake.core.JobStart]]). The server sends everything from the confirmed LSN on again, and each
+ * table takes what is not below its mark. A mark can be below the confirmed LSN, if the table had no changes since.
+ * Nothing is missing then. Each change that is not committed holds back the confirmed LSN, or its table is copied. A
+ * transaction that changes several tables is whole in each of them, and readers can see it in one table before another.
+ * A mirror and its history are two such tables: see [[io.sparkpgoutput.lake.job.TableApplier]].
  *
  * '''If the outcome of a commit is unknown''', because the answer of a store or a catalog was lost, the mark decides:
  * it is read again, and if it is the new one, the commit was made. Compactions and other commits keep the
