@@ -12,11 +12,15 @@ final case class TableName(namespace: String, name: String) {
   /** Both names without quotes. Two tables can share this text: `"a.b".c` and `a."b.c"`. */
   override def toString: String = s"$namespace.$name"
 
-  /** Both names as a user can write them. They are in quotes if one has a point, so no two tables have the same text. */
+  /**
+   * Both names as a user can write them. They are in quotes if SQL would read the text without quotes as the names of
+   * another table, or if one has a point. So no two tables have the same text.
+   */
   def unambiguous: String = {
     def quoted(part: String) = s"\"${part.replace("\"", "\"\"")}\""
-    val isClear = Seq(namespace, name).forall(!_.contains('.')) && !namespace.startsWith("\"")
-    if (isClear) toString else s"${quoted(namespace)}.${quoted(name)}"
+    val others = TablePattern.meant(toString) - this - TableName("public", toString)
+    if (others.isEmpty && !toString.startsWith("\"")) toString
+    else s"${quoted(namespace)}.${quoted(name)}"
   }
 }
 

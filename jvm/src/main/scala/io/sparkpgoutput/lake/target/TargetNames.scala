@@ -145,7 +145,7 @@ object TargetNames {
     }
     def isFree(name: String) = !mode.targets(name).map(folded).exists(taken)
     val numbered = Iterator.from(2).map(number => s"${plain}_$number")
-    s"names.$table=${(Iterator(plain) ++ numbered).find(isFree).get}"
+    s"names.${table.unambiguous}=${(Iterator(plain) ++ numbered).find(isFree).get}"
   }
 
   /** The first two that have the same name. */

@@ -70,7 +70,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(intercept[LakeException](ResyncCommand.named(Seq("Orders"), cases))
       .getMessage.contains("several tables"))
     assert(intercept[LakeException](named("x")).getMessage.contains(
-      "The job has no table x. Its tables are \"a\".\"b.c\", \"a.b\".\"c\", public.Orders."
+      "The job has no table x. Its tables are \"a\".\"b.c\", \"a.b\".\"c\", \"public\".\"Orders\"."
     ))
   }
 
