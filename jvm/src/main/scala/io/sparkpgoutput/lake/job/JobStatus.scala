@@ -17,7 +17,7 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{ErrorText, LakeException}
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
 import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.lake.core.{JobState, Shown, TableFailure, TableState}
@@ -313,12 +313,15 @@ final class JobLog extends Logging {
   private val lines = new ConcurrentLinkedQueue[String]
   private val copies = ConcurrentHashMap.newKeySet[TableCopy]
 
-  def tell(line: String): Unit = {
+  /** Reports something. The names of users can have ends of lines, and each event is one line. */
+  def tell(text: String): Unit = {
+    val line = ErrorText.escape(text)
     logInfo(line)
     add(line)
   }
 
-  def warn(line: String): Unit = {
+  def warn(text: String): Unit = {
+    val line = ErrorText.escape(text)
     logWarning(line)
     add(s"WARNING: $line")
   }

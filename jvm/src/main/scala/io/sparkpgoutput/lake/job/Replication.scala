@@ -12,6 +12,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.hadoop.util.ShutdownHookManager
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.ErrorText
 import io.sparkpgoutput.lake.copy.CopyProgress
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
@@ -159,7 +160,7 @@ final class Replication private[job] (
 
   /** The failed tables, each with the reason, as a line. */
   def failed: java.util.List[String] =
-    current.failedTables.map { case (table, reason) => s"$table: $reason" }.asJava
+    current.failedTables.map { case (table, reason) => ErrorText.escape(s"$table: $reason") }.asJava
 
   /** What the verification has found, if the job was started for one; null before its end. */
   def verified: DataFrame =

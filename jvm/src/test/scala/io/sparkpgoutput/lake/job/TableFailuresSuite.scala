@@ -255,6 +255,17 @@ class TableFailuresSuite extends AnyFunSuite {
     assert(copies(TableFailure.Retried, TableFailure.Waits) == 2)
   }
 
+  test("an event of a table whose name has the end of a line is one line") {
+    val log = new JobLog
+    val odd = TableName("public", "new\nline")
+    log.copying(odd)
+    log.failed(odd, TableFailure(TableFailure.Lasting, "The disk is full."))
+    log.committed(odd, 1, 0, System.nanoTime())
+    val lines = log.take()
+    assert(lines.length == 3 && lines.forall(_.contains("public.new\\nline")), lines)
+    assert(!lines.exists(_.contains('\n')), lines)
+  }
+
   test("one thing is not several things") {
     assert(Seq(0L, 1L, 2L).map(JobLog.counted(_, "row")) == Seq("0 rows", "1 row", "2 rows"))
   }
