@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 import scala.util.control.NonFatal
 
@@ -442,7 +443,7 @@ final private[job] class TableMaintenance(
   /**
    * Does a part of the work, unless it has failed a short time ago.
    *
-   * @param without what the table does without it, which the user sees once for each cause
+   * @param without what the table does without it. The user sees it once for each cause, for the first part that fails
    */
   private def part(table: String, without: String)(work: => Unit): Unit = {
     val earlier = Option(failures.get((table, without)))
@@ -452,11 +453,14 @@ final private[job] class TableMaintenance(
         failures.remove((table, without)): Unit
       } catch {
         case NonFatal(error) if !job.isEnding =>
-          val failure = MaintenanceFailure(System.nanoTime(), TableFailures.text(error))
+          val failure = MaintenanceFailure(System.nanoTime(), MaintenanceFailure.cause(error))
+          val isTold = failures.asScala.exists { case ((other, _), earlier) =>
+            other == table && earlier.cause == failure.cause
+          }
           failures.put((table, without), failure)
-          if (!earlier.exists(_.cause == failure.cause))
+          if (!isTold)
             job.log.warn(
-              s"The table $table $without, and the job tries it again later. ${failure.cause}"
+              s"The table $table $without, and the job tries it again later. ${TableFailures.text(error)}"
             )
         case NonFatal(_) => () // the end of the job has interrupted it
       }
@@ -480,3 +484,10 @@ private object TableMaintenance {
 
 /** @param nanos when the work has failed */
 final private case class MaintenanceFailure(nanos: Long, cause: String)
+
+private object MaintenanceFailure {
+
+  /** What the innermost error says, without words that have a digit: a store gives each request an id. */
+  def cause(error: Throwable): String =
+    ErrorCauses.of(error).toSeq.last.toString.replaceAll("\\S*\\d\\S*", "")
+}

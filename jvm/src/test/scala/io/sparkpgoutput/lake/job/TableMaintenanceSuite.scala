@@ -89,6 +89,20 @@ class TableMaintenanceSuite extends SparkSessionTests {
     assert(causes.map(lines) == Seq(1, 0, 1, 0, 1))
   }
 
+  test("two parts of a table that fail for one cause are one line") {
+    val target = new Failing
+    val (job, maintenance) = maintained(target, Duration.ZERO, ReplicateOptions())
+    for (attempt <- 1 to 2) {
+      for (part <- Seq("checkpoint", "compact"))
+        target.problems(part) = s"denied (status code 403, id $part$attempt)"
+      assert(target.doneBy(maintenance) == parts)
+      assert(job.log.take().length == (if (attempt == 1) 1 else 0))
+    }
+    target.problems("compact") = "away"
+    target.doneBy(maintenance)
+    assert(job.log.take().length == 1)
+  }
+
   test("a reason for which a table keeps its old versions is logged once") {
     val target = new Failing
     val (job, maintenance) = maintained(target, Duration.ZERO, ReplicateOptions())
