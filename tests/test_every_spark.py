@@ -224,6 +224,7 @@ def test_a_slot_is_read(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.other_sparks
 def test_the_catalog_of_a_target_is_asked_what_it_writes(spark: SparkSession) -> None:
     """The target does not name a catalog, so it is the current one."""
-    answer = "shop has no job" if lake.RUNS_HERE else "spark_catalog does not tell what it writes"
+    other = "spark_catalog does not say which format it writes"
+    answer = "shop has no table of a job" if lake.RUNS_HERE else other
     with pytest.raises(PySparkException, match=answer):
         spark_pgoutput.resync(spark, target="shop", all=True)

@@ -250,7 +250,7 @@ def test_types_of_the_target(server: Server, catalog: LakeCatalog) -> None:
     for wrong, part in [
         ({"z": "INT"}, "types.z names no column"),
         ({"k": "NUMBER"}, "types.k has 'NUMBER'"),
-        ({"k": "DATE"}, "cannot be read so. Set types.public.typed.k to INT or STRING."),
+        ({"k": "DATE"}, "cannot be read as DATE. Set types.public.typed.k to INT or STRING."),
     ]:
         with fails("PGOUTPUT_REPLICATE_OPTION", part):
             catalog.mirrored(table, types=wrong)

@@ -102,7 +102,7 @@ def test_one_of_two_jobs_that_share_a_target_starts_over(
         shutil.rmtree(second.checkpoint)
         with pytest.raises(PySparkException, match="have the slots first, second"):
             spark_pgoutput.resync(spark, target=first.target, all=True)
-        with pytest.raises(PySparkException, match="has no job of replicate"):
+        with pytest.raises(PySparkException, match="has no table of a job of replicate"):
             spark_pgoutput.resync(spark, target=first.target, all=True, slot="third")
         spark_pgoutput.resync(spark, target=first.target, all=True, slot="second")
         write(server, "requested")

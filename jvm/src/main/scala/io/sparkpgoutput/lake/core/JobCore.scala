@@ -186,7 +186,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
         number = kept.number + 1,
         next = None,
         formerNames = Map.empty,
-        // The target can have a greater generation of the table, if the job has left the table and forgotten it.
+        // The target can have a greater generation: that of a table which the job has left and forgotten.
         generation =
           math.max(if (kept.needsCopy) kept.generation else nextGeneration, made.newest + 1)
       )

@@ -21,7 +21,7 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
 /**
  * Compares tables with those of the server, both as of one LSN, while the job goes on:
  *
- *   1. The appliers of the requested tables commit nothing above the read LSN.
+ *   1. The appliers of the requested tables commit nothing at or above the read LSN.
  *   2. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
  *      transactions delay the snapshot, the appliers go on, and the verification starts over later.
  *   3. The applier of each table goes up to L, and then the table has exactly the transactions below L. The version of
