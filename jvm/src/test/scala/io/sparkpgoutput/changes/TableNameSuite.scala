@@ -76,7 +76,15 @@ class TableNameSuite extends AnyFunSuite {
 
   test("no two tables have the same text, and a user can write it") {
     val tables =
-      Seq("a.b" -> "c", "a" -> "b.c", "a" -> "b", "\"a\"" -> "\"b", "\"a.b" -> "c", "A" -> "b.\"C", "A" -> "b")
+      Seq(
+        "a.b" -> "c",
+        "a" -> "b.c",
+        "a" -> "b",
+        "\"a\"" -> "\"b",
+        "\"a.b" -> "c",
+        "A" -> "b.\"C",
+        "A" -> "b"
+      )
         .map { case (namespace, name) => TableName(namespace, name) }
     assert(tables.take(3).map(_.unambiguous) == Seq("\"a.b\".\"c\"", "\"a\".\"b.c\"", "a.b"))
     assert(tables.map(_.unambiguous).distinct.length == tables.length)

@@ -4,6 +4,7 @@ import java.time.Instant
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.core.TableStatus.Failed
 
 /**
  * The work that [[JobCore]] decides on. The threads around it do the work, and report the result to the core.
@@ -96,6 +97,194 @@ private object CommitPlace {
   /** The table has its memory now, and gets the next place. */
   case object Wanted extends CommitPlace
 }
+
+/** What the core knows about a table, and does not write into the state. */
+final private class TableWork {
+  import TableWork._
+
+  var phase: Phase = Phase.Idle
+
+  /** Whether the table has one of the places for commits, while a commit of it runs. */
+  var place: CommitPlace = CommitPlace.Held
+  var queue: Option[ChangeQueue] = None
+
+  /** Whether the table has changes in the slot, and its queue is not made yet. */
+  var wantsQueue = false
+
+  /** No cut goes to this LSN or above. */
+  var limit: Option[Long] = None
+
+  /** The end of the cut that is committed or waits. The cut can wait for a standby, so the next try takes no more. */
+  var cutEnd: Option[Long] = None
+
+  /** The snapshot of a live table, which first gets the changes before the snapshot. */
+  var snapshot: Option[MadeSnapshot] = None
+
+  /** The time from which on the snapshot of a live table may be made. Its cuts go on until then. */
+  var snapshotAfter = Long.MinValue
+
+  /** Why the snapshot of a requested copy is not made yet. */
+  var snapshotFailure = Option.empty[TableWait]
+
+  /** The live table that a user wants to be copied, while the rows of its snapshot are committed. */
+  var live = Option.empty[TableState]
+  var lastCommit = Long.MinValue / 2
+  var notBefore = Long.MinValue / 2
+  var failures = 0
+
+  /** How often the changes before a requested copy have failed since the last commit. */
+  var retried = 0
+  var waiting = Option.empty[TableWait]
+
+  /** When the table last began to wait, or waited once more. */
+  var lastWait = Long.MaxValue
+
+  /** When rows of the table were stored last. A commit that only compares the definition stores none. */
+  var lastStored = Long.MinValue
+
+  /** Whether the table waits while others get what they wait for. */
+  var isAlone = false
+
+  /** Why the table was copied last, with its fingerprint; None if a cut was committed since. */
+  var copiedFor = Option.empty[(String, Option[String])]
+
+  /** How often it was copied for this reason. */
+  private var copies = 0
+
+  /** How often it was copied by itself since a cut, or since a copy that no change had followed at its end. */
+  var copiesInRow = 0
+  var copyNext: Option[String] = None
+  var fingerprint: Option[String] = None
+
+  /** When a look first found the fingerprint, or a commit found a change. A requested copy can begin before that. */
+  var newSince = 0L
+
+  /** The fingerprint at the last begin of a commit or a copy. The commit or the copy can see a newer definition. */
+  var triedWith: Option[String] = None
+
+  /** What [[triedWith]] was at the last success. Before the first look, it and [[fingerprint]] are None, so equal. */
+  var followed: Option[String] = None
+  var problem: Option[String] = None
+
+  /** The mode that the options give a table of this name. */
+  var mode: Option[TableMode] = None
+  var isRefused = false
+
+  /**
+   * The revision of the state that says that a table which is copied gives up its queue. It stays until the current
+   * step of the copy ends. If a queue begins until then, the job drops this queue too.
+   */
+  var losing: Option[Long] = None
+
+  /** How often the table has given up its queue in this way since the last copy. */
+  var lost = 0
+
+  /** The LSN up to which a table that is not published any more can have changes. */
+  var leaving: Option[Long] = None
+
+  def isDue(now: Long): Boolean = now >= notBefore
+
+  /** Whether it has one of the places for copies. */
+  def holdsCopier: Boolean = snapshot.nonEmpty || (phase match {
+    case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.NotingSnapshot(_, _) |
+        Phase.Committing => true
+    case _ => false
+  })
+
+  def isCommitted: Boolean = phase == Phase.Applying || phase.isInstanceOf[Phase.Defining]
+
+  /** Returns whether the definition or the rights have changed since the last begin of a commit. */
+  def hasNewFingerprint: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
+
+  /** When the table first failed after its last commit or copy. */
+  var failedSince = Option.empty[Instant]
+
+  /** Notes that the table fails. Returns its status. */
+  def failed(reason: String, now: Long, needsCopy: Boolean, isLasting: Boolean = true): Failed = {
+    val since = failedSince.getOrElse(Instant.ofEpochMilli(now))
+    failedSince = Some(since)
+    Failed(reason, since, needsCopy, isLasting)
+  }
+
+  def succeeded(now: Long): Unit = {
+    lastCommit = now
+    cutEnd = None
+    failedSince = None
+    failures = 0
+    retried = 0
+    waiting = None
+    isAlone = false
+    notBefore = now
+  }
+
+  def snapshotFails(text: String, now: Long): Unit = {
+    snapshotAfter = now + SnapshotPause
+    snapshotFailure = Some(TableWait(text, snapshotFailure.fold(now)(_.since)))
+  }
+
+  /** The reason why the table cannot take its next step passes by itself. */
+  def waits(text: String, now: Long): Unit = pause(text, now, FirstWait, MostWait)
+
+  /** The table has failed, and the job will try again. */
+  def retries(text: String, now: Long): Unit = pause(text, now, FirstRetry, MostRetry)
+
+  /** Notes an error of the changes before a requested copy. Returns whether they are tried again. */
+  def triesAgain(failure: TableFailure): Boolean = {
+    if (failure.kind == TableFailure.Retried) retried += 1
+    failure.passes && retried < MostTries
+  }
+
+  private def pause(text: String, now: Long, first: Long, most: Long): Unit = {
+    lastWait = now
+    waiting = Some(TableWait(text, waiting.fold(now)(_.since)))
+    notBefore = now + longer(first, most, failures)
+    failures += 1
+  }
+
+  def mayCopyAgain(reason: String): Boolean = {
+    val cause = Some(reason -> fingerprint)
+    copies = if (copiedFor == cause) copies + 1 else 1
+    copiedFor = cause
+    copiesInRow += 1
+    copies <= MostCopies
+  }
+
+  /** How long the next copy waits. Two reasons can differ only in the LSN of a change, so all copies count. */
+  def pauseBeforeCopy: Long =
+    if (copiesInRow <= MostCopies) 0
+    else longer(FirstRetry, MostRetry, copiesInRow - MostCopies - 1)
+}
+
+private object TableWork {
+
+  /** A pause that doubles with each earlier one. */
+  private def longer(first: Long, most: Long, earlier: Int) =
+    math.min(most, first << math.min(earlier, 20))
+
+  final val FirstWait = 1000L
+
+  /** The time between two tries to make the snapshot of a live table. */
+  final val SnapshotPause = 60000L
+
+  /** How long the snapshot of a live table waits for the changes before it. It locks the table. */
+  final val MostSnapshot = 300000L
+  final val MostWait = 60000L
+  final val FirstRetry = 10000L
+  final val MostRetry = 600000L
+
+  /** How often the changes before a requested copy fail until the table is copied without them: after 20 minutes. */
+  final val MostTries = 8
+
+  /** How often a table is copied for the same reason, without a cut or another definition in between. */
+  final val MostCopies = 3
+}
+
+/**
+ * Why a table waits now.
+ *
+ * @param since when it began to wait, for whatever reason
+ */
+final private case class TableWait(reason: String, since: Long)
 
 /**
  * The settings of a job.

@@ -526,19 +526,19 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     }
     val places = if (isFull) 0 else settings.copiers - works.values.count(_.holdsCopier)
     // A table whose copy has failed comes after those that were due before its next try.
-    first(places, isDue)((table, work) => (work.notBefore, table.oid)).foreach { case (table, work) =>
-      work.triedWith = work.fingerprint
-      if (table.needsCopy) {
-        val reason = table.status.why.getOrElse("")
-        change(table.oid)(
-          _.keepingFormer
-            .copy(status = Copying(reason), generation = nextGeneration, next = None)
-        )
-        work.phase = Phase.Beginning(write())
-      } else {
-        work.phase = Phase.Snapshot
-        commands += MakeSnapshot(table.oid)
-      }
+    first(places, isDue)((table, work) => (work.notBefore, table.oid)).foreach {
+      case (table, work) =>
+        work.triedWith = work.fingerprint
+        if (table.needsCopy) {
+          val copying = Copying(table.status.why.getOrElse(""))
+          change(table.oid)(
+            _.keepingFormer.copy(status = copying, generation = nextGeneration, next = None)
+          )
+          work.phase = Phase.Beginning(write())
+        } else {
+          work.phase = Phase.Snapshot
+          commands += MakeSnapshot(table.oid)
+        }
     }
   }
 
@@ -578,13 +578,6 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       commands += (if (table.next.nonEmpty) AlterColumns(table.oid) else ApplyCut(table.oid, end))
     }
   }
-
-  /** The first tables that are due; none if there is no place. */
-  private def first[A: Ordering](places: Int, isDue: (TableState, TableWork) => Boolean)(
-      order: (TableState, TableWork) => A
-  ): Seq[(TableState, TableWork)] =
-    if (places <= 0) Nil
-    else tables.filter(isDue.tupled).toSeq.sortBy(order.tupled).take(places)
 
   /**
    * Drops tables that are not published any more. The changes up to the end of the WAL at the look are applied first,

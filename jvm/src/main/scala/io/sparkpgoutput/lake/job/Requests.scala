@@ -59,7 +59,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       ended.retainAll(listed.map(_.id).asJava): Unit
       val added = listed.filter(request => underWay.add(request.id))
       // One look serves all of them: somebody can ask for each table with a command of its own.
-      if (added.exists(request => request.isInstanceOf[ResyncRequest] && !isDone(request.id))) look()
+      if (added.exists(request => request.isInstanceOf[ResyncRequest] && !isDone(request.id)))
+        look()
       val areTaken = added.map(isTaken)
       wereTaken ||= areTaken.forall(identity)
     } catch {

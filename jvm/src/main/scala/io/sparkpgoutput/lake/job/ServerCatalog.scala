@@ -231,7 +231,8 @@ final class ServerCatalog(
             "found" -> s"the server with the system identifier ${now.systemIdentifier}"
           )
         val has = Lsn.max(state.walEnd, read)
-        if (!state.isReadFrom(now)) SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
+        if (!state.isReadFrom(now))
+          SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
         // A standby that has started again can still replay what it had replayed before.
         if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))
         now

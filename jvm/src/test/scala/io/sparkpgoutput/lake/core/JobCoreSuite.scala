@@ -65,7 +65,9 @@ class JobCoreSuite extends JobCoreTests {
     assert(full.take(0).exists(_.isInstanceOf[ApplyCut]))
   }
 
-  test("a table that fails again and again does not keep its place from tables that are due for longer") {
+  test(
+    "a table that fails again and again does not keep its place from tables that are due for longer"
+  ) {
     val away = TableFailure(TableFailure.Waits, "The store is away.")
     def second(status: TableStatus) = TableState(other, status, generation = 2, mark = Some(100L))
     val (commits, _) = job(start.put(second(Live)), JobSettings(appliers = 1))
@@ -134,7 +136,9 @@ class JobCoreSuite extends JobCoreTests {
     assert(core.state.tables(oid).status == Live && core.state.tables(oid).former.isEmpty)
   }
 
-  test("a snapshot, which locks its table, is given up if the state cannot be written for five minutes") {
+  test(
+    "a snapshot, which locks its table, is given up if the state cannot be written for five minutes"
+  ) {
     val copying = start.put(start.tables(oid).copying("new"))
     val core = new JobCore(JobSettings(), copying)
     look(core, "as it is")
@@ -152,7 +156,10 @@ class JobCoreSuite extends JobCoreTests {
     assert(fails(310000).contains(DropSnapshot(oid)))
     assert(core.state.tables(oid).awaitsSnapshot && core.shown(oid).waits.nonEmpty)
     val later = (320000L to 325000L by 1000).flatMap(run(core, _))
-    assert(later.exists(_.isInstanceOf[BeginQueue]), "it is copied as soon as the state can be written")
+    assert(
+      later.exists(_.isInstanceOf[BeginQueue]),
+      "it is copied as soon as the state can be written"
+    )
     assert(!later.contains(CommitCopy(oid)))
   }
 
