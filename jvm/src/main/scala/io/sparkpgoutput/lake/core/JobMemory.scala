@@ -378,10 +378,10 @@ abstract private[core] class JobMemory(start: JobState) {
 
   /** Since when a table is to be committed, in microseconds: by the clock of the server, if it has changes. */
   protected def dueSince(table: TableState, work: TableWork): Long = {
-    def known = if (table.next.nonEmpty) 0L else MILLISECONDS.toMicros(work.newSince)
-    val due = work.queue.flatMap(_.oldest).getOrElse(known)
     // A table that fails again and again would keep its place from all others.
-    if (work.waiting.isEmpty) due else math.max(due, MILLISECONDS.toMicros(work.notBefore))
+    val waited = work.waiting.fold(0L)(wait => work.notBefore - wait.since)
+    val known = if (table.next.nonEmpty && waited == 0) 0L else MILLISECONDS.toMicros(work.newSince)
+    work.queue.flatMap(_.oldest).getOrElse(known) + MILLISECONDS.toMicros(waited)
   }
 
   protected def upTo(work: TableWork) =
