@@ -111,6 +111,18 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
   def takeAfter(kept: Option[(Long, JobState)], state: JobState): Boolean =
     isNewest(kept) && writing(take(kept.fold(0L)(_._1) + 1, state))
 
+  /**
+   * Takes the epoch after the one that was read, with the newest state that its process has written. So this process ends,
+   * and does not write again before the caller reads the state. The caller holds the slot, because nobody may confirm an
+   * LSN of a later state.
+   *
+   * @param kept what [[read]] has returned
+   */
+  def takeOver(kept: Option[(Long, JobState)]): Unit = read().foreach {
+    case newest @ (epoch, state) if kept.exists(_._1 == epoch) => takeAfter(Some(newest), state): Unit
+    case _                                                     => () // A third process has taken over.
+  }
+
   /** Returns whether nobody has written a state since [[read]] has returned one, or none. */
   def isNewest(kept: Option[(Long, JobState)]): Boolean = read() == kept
 

@@ -205,6 +205,15 @@ final private[job] class ReadyJob(
   /** Takes the next epoch, unless an earlier process has written what this one has not read, such as a request. */
   def take(state: JobState): Boolean = folder.takeAfter(kept, state)
 
+  /**
+   * Takes over from an earlier process, which can write newer states all the time. The start is tried again with the last
+   * one of them. This process holds the slot.
+   */
+  def takeOver(): Nothing = {
+    folder.takeOver(kept)
+    throw new StartAgain
+  }
+
   private def goOn(): JobStart = {
     slot.foreach(slot => SlotChecks.readable(Some(slot), server, options.slot))
     checkHolder(keptState.map(_.id))

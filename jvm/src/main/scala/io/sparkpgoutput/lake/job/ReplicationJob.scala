@@ -105,7 +105,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       threads.read {
         try reader.run(start.confirmed)
         catch {
-          case error: Throwable => if (!isStopping && !parts.isEnding) parts.end(ofStart(error))
+          case error: Throwable => if (!isStopping && !parts.isEnding) parts.end(error)
         } finally readerEnd.countDown()
       }
       loop()
@@ -125,14 +125,6 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       binary = false
     )
     new SlotReader(options.address, settings, start.identity, new ReaderEvents(start))
-  }
-
-  /** The error that ends the job. Before this process has taken the slot, it can be one of an old state. */
-  private def ofStart(error: Throwable): Throwable = error match {
-    case moved: SourceException
-        if parts.epoch == 0 && Try(ready.isOfOldState(moved)).getOrElse(false) =>
-      new StartAgain
-    case other => other
   }
 
   private def loop(): Unit = {
@@ -480,6 +472,14 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     override def mayRead(): Unit = parts.checkEpoch()
     override def isFull: Boolean = space.isFull
 
+    override def checking(hasSlot: Boolean)(checks: => Unit): Unit =
+      try checks
+      catch {
+        case moved: SourceException
+            if parts.epoch == 0 && Try(ready.isOfOldState(moved)).getOrElse(false) =>
+          if (hasSlot) ready.takeOver()
+      }
+
     // A process that starts later takes over. One that was replaced finds a later epoch, and ends.
     override def mayEnd: Boolean = parts.epoch == 0
 
@@ -488,7 +488,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
     /** The process has the slot. Now it takes the next epoch. */
     override def reads(): Unit =
       if (parts.epoch == 0) {
-        if (!ready.take(start)) throw new StartAgain
+        if (!ready.take(start)) ready.takeOver()
         ready.taken()
         parts.epoch = ready.epoch + 1
         if (ready.epoch > 0 && !ready.startsOver) {

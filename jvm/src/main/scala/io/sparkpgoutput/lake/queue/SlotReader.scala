@@ -63,8 +63,7 @@ final class SlotReader(
   /** What is done when the next session has begun. */
   private val tasksOfNext = new ConcurrentLinkedQueue[() => Unit]
 
-  @volatile private var isStopping = false
-  @volatile private var isRenewing = false
+  @volatile private var isStopping, isRenewing = false
   @volatile private var sessionBegin = System.nanoTime()
   @volatile private var confirmation = 0L
   @volatile private var isAwaited = false
@@ -231,13 +230,8 @@ final class SlotReader(
     types.clear()
   }
 
-  private def runTasks(): Unit = {
-    var task = tasks.poll()
-    while (task != null) {
-      run(task)
-      task = tasks.poll()
-    }
-  }
+  private def runTasks(): Unit =
+    Iterator.continually(tasks.poll()).takeWhile(_ != null).foreach(run)
 
   /** Runs a task. If it fails, because the server cannot be asked, it runs again when the session has ended. */
   private def run(task: () => Unit): Unit =
@@ -267,7 +261,7 @@ final class SlotReader(
         events.continues(server)
         SlotChecks.publications(sql, settings.publications)
         events.mayRead()
-        def check() = {
+        def check(): Unit = {
           // It comes first, because the marks of copies grow while the server is asked.
           val has = Lsn.max(readLsn, events.state.walEnd)
           val slot = SlotState.read(sql, settings.slot)
@@ -276,10 +270,10 @@ final class SlotReader(
           // replay what it had replayed before.
           if (!server.inRecovery) SlotChecks.walEnd(settings.slot, has, found.flushLsn)
         }
-        check()
+        events.checking(hasSlot = false)(check())
         val copy = start(connection, sql)
         // Nobody can move the slot from here on.
-        check()
+        events.checking(hasSlot = true)(check())
         statusInterval = ReplicationProtocol.statusInterval(sql)
         events.reads()
         sessionLsn = 0
@@ -304,6 +298,7 @@ final class SlotReader(
           else events.mayRead()
           Thread.sleep(PauseMillis)
         case None =>
+          events.mayRead() // Another process can have taken over, and left the slot.
           // The server can have begun the session even if the answer, or what follows, does not arrive.
           pid = connection.pid
           try copy = Some(connection.start(settings.slot, readLsn, settings.pluginOptions))
@@ -538,6 +533,12 @@ object SlotReader {
 
     /** Fails if another process of the job has taken over. */
     def mayRead(): Unit
+
+    /**
+     * Runs the checks of the slot. If the state is older than that of another process of the job, which has moved the
+     * slot, the checks can fail only when the session holds the slot: then this process takes over, and starts again.
+     */
+    def checking(hasSlot: Boolean)(checks: => Unit): Unit
 
     /** Whether a session of another process of the job may be ended. */
     def mayEnd: Boolean

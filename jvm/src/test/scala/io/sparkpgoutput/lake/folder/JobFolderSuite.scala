@@ -181,6 +181,25 @@ class JobFolderSuite extends AnyFunSuite {
     assert(!folder.takeAfter(None, first) && !folder.takeAfter(kept, first))
   }
 
+  onEach("a process that writes its state again and again does not keep the next one from its epoch") {
+    (_, open) =>
+      val (old, next) = (open(), open())
+      assert(old.takeAfter(None, first))
+      val taken = (1 to 2).map { attempt =>
+        val kept = next.read()
+        // It ends as soon as it finds a later epoch.
+        if (old.newestEpoch().contains(1L)) old.write(1, first.copy(confirmed = 100L + attempt))
+        next.takeAfter(kept, first) || {
+          next.takeOver(kept)
+          assert(next.read().contains(2L -> first.copy(confirmed = 101)))
+          false
+        }
+      }
+      assert(taken == Seq(false, true))
+      old.takeOver(Some(1L -> first))
+      assert(next.newestEpoch().contains(3L), "the old process does not take over again")
+  }
+
   onInterrupted("a process that was suspended before it took an epoch does not get it") {
     (_, open) =>
       assert(open().take(1, first))

@@ -16,7 +16,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.errors.{PgOutputException, SourceException}
 import io.sparkpgoutput.lake.core.JobState
 import io.sparkpgoutput.lake.job.TableFailures
 import io.sparkpgoutput.protocol.XLogDataHeader
@@ -40,6 +40,7 @@ class SlotReaderSuite extends AnyFunSuite {
 
     /** The end of its WAL. */
     @volatile var flush = "0/FFFF"
+    @volatile var confirmed = "0/64"
     val started = new ConcurrentLinkedQueue[Int]
     val ended = new ConcurrentLinkedQueue[Int]
 
@@ -70,7 +71,7 @@ class SlotReaderSuite extends AnyFunSuite {
 
     private def state = Rows(Seq(
       "slot" ->
-        s"""{"plugin": "pgoutput", "database": "shop", "confirmed_flush_lsn": "0/64",
+        s"""{"plugin": "pgoutput", "database": "shop", "confirmed_flush_lsn": "$confirmed",
            |"active_pid": ${holder.fold("null")(_.toString)}}""".stripMargin,
       "application_name" -> s"spark-pgoutput $id 1",
       "wait_event" -> null,
@@ -88,6 +89,7 @@ class SlotReaderSuite extends AnyFunSuite {
     @volatile var lsn = 0L
     @volatile var problem: Throwable = _
     override def mayRead(): Unit = ()
+    override def checking(hasSlot: Boolean)(checks: => Unit): Unit = checks
     override def mayEnd: Boolean = false
     override def mayReadFrom(server: Server): Unit = ()
     override def continues(server: Server): Unit = state = state.copy(timeline = server.timeline)
@@ -148,6 +150,31 @@ class SlotReaderSuite extends AnyFunSuite {
         s"${slot.started} ${slot.ended} ${job.problem} ${error.get}"
       ))
       assert(slot.ended.asScala.toSeq == Seq(slot.started.peek))
+    }
+  }
+
+  test("a process whose state is too old gets the slot before it takes over from the one that has moved it") {
+    val slot = new Slot(300)
+    slot.confirmed = "0/C8"
+    slot.holder = Some(1)
+    val holders = new ConcurrentLinkedQueue[Int]
+    val job = new Job {
+      override def mayEnd = true
+      override def checking(hasSlot: Boolean)(checks: => Unit): Unit =
+        try checks
+        catch {
+          case moved: SourceException if moved.getCondition == "PGOUTPUT_SLOT_MOVED" =>
+            if (hasSlot) {
+              slot.holder.foreach(holders.add)
+              throw moved
+            }
+        }
+    }
+    reading(slot, job) { (_, error) =>
+      eventually(waits)(assert(error.get != null))
+      assert(error.get.getMessage.contains("PGOUTPUT_SLOT_MOVED"), error.get)
+      assert(holders.asScala.toSeq == slot.started.asScala.toSeq && slot.started.size == 1)
+      assert(slot.ended.contains(1))
     }
   }
 
