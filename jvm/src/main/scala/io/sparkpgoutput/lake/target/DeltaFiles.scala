@@ -265,9 +265,12 @@ final private class DeltaLayout(
     metadata.columnMappingMode
   )
 
-  /** The places of the columns of the partitioning in the schema. The files do not have them. */
+  /** The places of the columns of the partitioning in the schema. */
   private val partitions = metadata.partitionColumns.map(schema.fieldIndex).toIndexedSeq
-  private val stored = schema.indices.diff(partitions)
+
+  /** The places of the columns that files have: all others, but for those of the type VOID, which are NULL in each row. */
+  private val stored =
+    schema.indices.diff(partitions).filterNot(schema(_).dataType == NullType)
   private val inFiles = DataTypeUtils.fromAttributes(stored.map(physical))
   private val readers =
     new java.util.concurrent.ConcurrentHashMap[Seq[Int], PartitionedFile => Iterator[InternalRow]]
@@ -362,7 +365,7 @@ final private class DeltaLayout(
 
   /** Returns a row with only the columns that are in files. It is valid until the next one. */
   private def storedOf(row: InternalRow): InternalRow =
-    if (partitions.isEmpty) row
+    if (stored.length == schema.length) row
     else {
       projected.project(row)
       projected

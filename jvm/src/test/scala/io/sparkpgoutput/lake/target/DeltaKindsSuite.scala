@@ -191,6 +191,12 @@ class DeltaKindsSuite extends DeltaTests {
     assert(known.flatMap(_._4).toSet == ofCheckpoints)
   }
 
+  test("a cut is written directly into a table with a VOID column, which files do not have") {
+    val kind = Kind("void", after = Seq("ALTER TABLE {} ADD COLUMN mine VOID"))
+    make(kind)
+    write(kind, None)
+  }
+
   test("a checkpoint has the files that were removed before the last one, and that were restored") {
     val kind = direct.head.copy(name = "restored")
     val name = target.sqlName(kind.name)
