@@ -25,6 +25,8 @@ object ClonedSession {
    *     take as nanoseconds: after the year 2262, delta-rs then returns other values.
    *   - Dates and timestamps before 1900 in Parquet files can be those of the Julian calendar, which other readers of
    *     Delta take for others, or be refused. Decimals and lists in Parquet files can be as old versions wrote them.
+   *   - Files that are missing or cannot be read can count as empty. A MERGE or a copy that keeps rows of a table would
+   *     remove the rows of such a file.
    *   - Values can be stored in a column by the rules of Hive, which Delta and Iceberg refuse, or only if they have
    *     exactly its type.
    *   - In a table with partitions, a write that replaces all rows can leave those of other partitions.
@@ -43,6 +45,8 @@ object ClonedSession {
       SQLConf.PARQUET_INT96_REBASE_MODE_IN_READ
     ).foreach(setting => clone.conf.set(setting.key, "CORRECTED"))
     clone.conf.set(SQLConf.PARQUET_WRITE_LEGACY_FORMAT.key, false)
+    clone.conf.set(SQLConf.IGNORE_CORRUPT_FILES.key, false)
+    clone.conf.set(SQLConf.IGNORE_MISSING_FILES.key, false)
     clone.conf.set(SQLConf.STORE_ASSIGNMENT_POLICY.key, "ANSI")
     Seq("spark.wap.id", "spark.wap.branch").foreach(clone.conf.unset)
     clone

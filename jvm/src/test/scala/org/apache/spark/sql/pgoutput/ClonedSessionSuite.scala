@@ -5,6 +5,7 @@ import java.nio.file.Files
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
+import org.apache.spark.SparkException
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.TimestampType
 
@@ -48,7 +49,9 @@ class ClonedSessionSuite extends SparkSessionTests {
       SQLConf.PARQUET_REBASE_MODE_IN_WRITE.key -> "LEGACY",
       SQLConf.PARQUET_REBASE_MODE_IN_READ.key -> "LEGACY",
       SQLConf.PARQUET_WRITE_LEGACY_FORMAT.key -> "true",
-      SQLConf.STORE_ASSIGNMENT_POLICY.key -> "LEGACY"
+      SQLConf.STORE_ASSIGNMENT_POLICY.key -> "LEGACY",
+      SQLConf.IGNORE_CORRUPT_FILES.key -> "true",
+      SQLConf.IGNORE_MISSING_FILES.key -> "true"
     )
     settings.foreach { case (name, value) => spark.conf.set(name, value) }
     try
@@ -65,6 +68,11 @@ class ClonedSessionSuite extends SparkSessionTests {
           PrimitiveTypeName.INT32)
         assert(clone.conf.get(SQLConf.PARQUET_REBASE_MODE_IN_READ.key) == "CORRECTED")
         assert(clone.conf.get(SQLConf.STORE_ASSIGNMENT_POLICY.key) == "ANSI")
+        val rows = clone.read.parquet(folder.toString)
+        Files.writeString(written, "no Parquet")
+        assertThrows[SparkException](rows.collect())
+        Files.delete(written)
+        assertThrows[SparkException](rows.collect())
       }
     finally settings.keys.foreach(spark.conf.unset)
   }
