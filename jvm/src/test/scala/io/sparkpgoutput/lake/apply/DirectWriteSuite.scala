@@ -190,21 +190,20 @@ class DirectWriteSuite extends DeltaTests {
     assert(limit(table, long) == most)
   }
 
-  test("large cuts wait for memory, and small ones do not") {
-    val target = IcebergTables.in(spark, "room")
-    val table = new ServerHistory(new Random(1)).wide
-    val mark = MarkName("job", table.oid, 0)
-    val names = Seq("one", "two", "small")
-    val later = Seq("three", "four", "five")
-    (names ++ later).foreach { name =>
-      target.create(name, table.target.schema, table.key, Map.empty)
-      target.commit(spark, name, mark, None, 1)(
-        TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
-      )
-    }
-    @volatile var (begun, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
-    val (now, most) = (new AtomicInteger, new AtomicInteger)
-    val slow = new TargetBehind(target) {
+  /**
+   * Writes cuts of tables. The commits of large ones begin, and go on when they are let.
+   *
+   * @param isEnding whether the end of the job interrupts a cut that waits for memory
+   */
+  final private class WaitingCuts(namespace: String, names: Seq[String], isEnding: Boolean) {
+    val target = IcebergTables.in(spark, namespace)
+    private val table = new ServerHistory(new Random(1)).wide
+    private val mark = MarkName("job", table.oid, 0)
+    private val (begun, goesOn, waits) =
+      (new CountDownLatch(1), new CountDownLatch(1), new CountDownLatch(1))
+    private val (now, most) = (new AtomicInteger, new AtomicInteger)
+
+    private val slow = new TargetBehind(target) {
       override def commit(
           session: SparkSession,
           table: String,
@@ -222,43 +221,63 @@ class DirectWriteSuite extends DeltaTests {
         if (table != "small") now.decrementAndGet(): Unit
       }
     }
-    @volatile var waits = new CountDownLatch(1)
-    @volatile var isEnding = false
-    def waiting(oid: Long)(wait: => Unit): Unit = {
+
+    private def waiting(oid: Long)(wait: => Unit): Unit = {
       assert(oid == table.oid && waits.getCount > 0)
       waits.countDown()
       wait
       if (isEnding) throw new InterruptedException
     }
-    val cuts = new CutApply(slow, repairs = false, waiting = waiting(_), memory = 60000)
-    def write(name: String, keys: Range) = {
+    private val cuts = new CutApply(slow, repairs = false, waiting = waiting(_), memory = 60000)
+
+    names.foreach { name =>
+      target.create(name, table.target.schema, table.key, Map.empty)
+      target.commit(spark, name, mark, None, 1)(
+        TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
+      )
+    }
+
+    def write(name: String, keys: Range): CutResult = {
       val rows = keys.map(key => table.insert(Seq(s"$key", "a", "1", "b", "c")))
       val messages = CutOfServer.transaction(10, table.relation +: rows)
       val to = table.target.copy(target = name)
       cuts.commit(spark, to, Map.empty, mark, 1, CutOfServer(table.oid, messages, 11))
     }
-    val large = names.take(2).map(name => Future(write(name, 1 to 101)))
-    begun.await()
-    assert(write("small", 1 to 3).changes == 3)
-    waits.await() // One of the large cuts says that it waits, so another table can have its place.
-    goesOn.countDown()
-    assert(large.map(Await.result(_, Duration.Inf).changes) == Seq(101, 101))
-    assert(most.get == 1)
-    assert(names.map(target.read(spark, _).count()) == Seq(101, 101, 3))
 
-    // The end of a job interrupts a cut that has its memory, and waits for its place. The next one does not wait.
-    isEnding = true
-    begun = new CountDownLatch(1)
-    goesOn = new CountDownLatch(1)
-    waits = new CountDownLatch(1)
-    val first = Future(write(later(0), 1 to 101))
-    begun.await()
-    val interrupted = Future(write(later(1), 1 to 101))
-    waits.await()
-    goesOn.countDown()
+    /** Waits until the commit of a large cut has begun. */
+    def begin(): Unit = begun.await()
+
+    /** Waits until a cut waits for memory, and lets the commits of large cuts go on. */
+    def goOn(): Unit = {
+      waits.await()
+      goesOn.countDown()
+    }
+
+    /** The most commits of large cuts at one time. */
+    def mostAtOnce: Int = most.get
+  }
+
+  test("large cuts wait for memory, and small ones do not") {
+    val names = Seq("one", "two", "small")
+    val cuts = new WaitingCuts("room", names, isEnding = false)
+    val large = names.take(2).map(name => Future(cuts.write(name, 1 to 101)))
+    cuts.begin()
+    assert(cuts.write("small", 1 to 3).changes == 3)
+    cuts.goOn() // One of the large cuts says that it waits, so another table can have its place.
+    assert(large.map(Await.result(_, Duration.Inf).changes) == Seq(101, 101))
+    assert(cuts.mostAtOnce == 1)
+    assert(names.map(cuts.target.read(spark, _).count()) == Seq(101, 101, 3))
+  }
+
+  test("the end of a job interrupts a cut that has its memory, and the next one does not wait") {
+    val cuts = new WaitingCuts("ending", Seq("one", "two", "three"), isEnding = true)
+    val first = Future(cuts.write("one", 1 to 101))
+    cuts.begin()
+    val interrupted = Future(cuts.write("two", 1 to 101))
+    cuts.goOn()
     assert(Await.result(first, Duration.Inf).changes == 101)
     assert(Await.ready(interrupted, Duration.Inf).value.exists(_.isFailure))
-    assert(write(later(2), 1 to 101).changes == 101)
+    assert(cuts.write("three", 1 to 101).changes == 101)
   }
 
   /** Notes whether each write of a cut is a direct one, and refuses direct ones if it is asked to. */
