@@ -119,8 +119,9 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
    * @param kept what [[read]] has returned
    */
   def takeOver(kept: Option[(Long, JobState)]): Unit = read().foreach {
-    case newest @ (epoch, state) if kept.exists(_._1 == epoch) => takeAfter(Some(newest), state): Unit
-    case _                                                     => () // A third process has taken over.
+    case newest @ (epoch, state) if kept.exists(_._1 == epoch) =>
+      takeAfter(Some(newest), state): Unit
+    case _ => () // A third process has taken over.
   }
 
   /** Returns whether nobody has written a state since [[read]] has returned one, or none. */

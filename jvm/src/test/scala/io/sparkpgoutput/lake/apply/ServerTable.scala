@@ -9,7 +9,8 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.StreamMessages.{Column, Unchanged}
 import io.sparkpgoutput.changes.{StreamMessages, TableName}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
-import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target}
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -204,6 +205,15 @@ final class ServerTable(
     columns = columns.patch(index, Nil, 1)
     rows.mapInPlace(_.patch(index, Nil, 1))
     ()
+  }
+
+  /** Makes the table in a target, with the mark 1. */
+  def madeIn(spark: SparkSession, copy: Target): MarkName = {
+    val mark = MarkName("job", oid, 0)
+    if (copy.exists(name)) copy.drop(name)
+    copy.create(name, target.schema, key, Map.empty)
+    copy.commit(spark, name, mark, None, 1)(TargetWrite.Append(copy.read(spark, name).limit(0)))
+    mark
   }
 
   /** The rows as sorted texts. Their values have the types of the target. */

@@ -181,7 +181,9 @@ class JobFolderSuite extends AnyFunSuite {
     assert(!folder.takeAfter(None, first) && !folder.takeAfter(kept, first))
   }
 
-  onEach("a process that writes its state again and again does not keep the next one from its epoch") {
+  onEach(
+    "a process that writes its state again and again does not keep the next one from its epoch"
+  ) {
     (_, open) =>
       val (old, next) = (open(), open())
       assert(old.takeAfter(None, first))

@@ -153,7 +153,9 @@ class SlotReaderSuite extends AnyFunSuite {
     }
   }
 
-  test("a process whose state is too old gets the slot before it takes over from the one that has moved it") {
+  test(
+    "a process whose state is too old gets the slot before it takes over from the one that has moved it"
+  ) {
     val slot = new Slot(300)
     slot.confirmed = "0/C8"
     slot.holder = Some(1)
