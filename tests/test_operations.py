@@ -325,6 +325,19 @@ MODES = {
 }
 
 
+def test_a_server_without_the_publication_is_not_adopted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server, Server() as other:
+        server.execute(SETUP)
+        job = LakeJob(tmp_path, server, "iceberg")
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+        job.server = other
+        reason = f"lacks a publication of the job ({job.publication}), and pg_upgrade keeps"
+        assert_not_adopted(spark, job, "0/1", reason)
+
+
 # The versions whose slots pg_upgrade keeps.
 @pytest.mark.parametrize(("version", "target"), [(17, "delta"), (18, "iceberg")])
 def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(

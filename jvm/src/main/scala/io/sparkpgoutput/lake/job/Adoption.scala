@@ -5,7 +5,7 @@ import scala.util.Using
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{LakeException, SourceException}
 import io.sparkpgoutput.lake.catalog.{PublishedTables, SourceTable, TableComparison}
 import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.core.{JobState, TableState}
@@ -48,11 +48,15 @@ object Adoption {
     Using.resource(new ServerClient(parsed.address, parsed.applicationName)) { client =>
       val server = client.replication(Server.of)
       checkJob(state, server, parsed.slot, last)
-      val sources = client.query(connection =>
-        connection.inSnapshot(
-          PublishedTables.read(connection, parsed.publications, waitsForLocks = true)
-        )
-      )
+      val sources =
+        try client.query(connection =>
+            connection.inSnapshot(
+              PublishedTables.read(connection, parsed.publications, waitsForLocks = true)
+            )
+          )
+        catch {
+          case error: SourceException if isWithoutPublication(error) => throw noUpgrade(parsed)
+        }
       val same = sameTables(state, sources)
       val found = client.query(SlotState.read(_, parsed.slot))
       val slot = SlotChecks.readable(found, server, parsed.slot)
@@ -80,6 +84,16 @@ object Adoption {
   /** @param reason why the job does not go on with the server, a sentence */
   private def refused(reason: String) =
     new LakeException("PGOUTPUT_NOT_ADOPTED", "reason" -> reason)
+
+  private def isWithoutPublication(error: SourceException) =
+    error.getCondition == "PGOUTPUT_PUBLICATION_NOT_FOUND"
+
+  /** To make the publication does not help: a publication that pg_upgrade did not keep says that it is another server. */
+  private def noUpgrade(options: ReplicateOptions) = refused(
+    s"The server lacks a publication of the job (${options.publications.mkString(", ")}), and pg_upgrade keeps " +
+      "publications. Check --url and --publication. If the server has the tables by another way, such as a dump, run " +
+      "resync --all."
+  )
 
   private def checkJob(state: JobState, server: Server, slot: String, last: Long): Unit = {
     val kept = state.source
