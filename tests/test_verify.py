@@ -246,6 +246,27 @@ def test_killed_job_answers_after_its_next_start(
     assert [kind for kind in map(kind_of, answers(job)) if kind != "waits"] == ["done"]
 
 
+@pytest.mark.lake
+def test_a_request_says_what_it_waits_for(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "iceberg")
+    told: list[str] = []
+    with job.session(spark) as replicate:
+        running = replicate()
+        wait_until_live(running)
+        wait_until((job.checkpoint / "status.json").exists, TIMEOUT)
+        asked(spark, job, tell=told.append)
+        assert told[0] == "The job runs. It answers when it has compared the tables."
+        running.stop()
+        told.clear()
+        with pytest.raises(TimeoutError):
+            asked(spark, job, tell=told.append, timeout=2)
+    (line,) = told
+    assert line.startswith("The job has ended. The request waits until the job reads the slot.")
+    assert "use --once" in line
+
+
 def answers(job: LakeJob) -> list[Path]:
     """Return the files of the answers to requests."""
     return list((job.checkpoint / "answers").glob("*.json"))

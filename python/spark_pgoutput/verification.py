@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_pgoutput import job_status
 from spark_pgoutput.arguments import checked, path_text, table_names, wrong_type
 from spark_pgoutput.registration import jobs_of
 from spark_pgoutput.replication import POLL_SECONDS, Replication, job_options
+
+#: A job writes its status so often.
+_SECONDS_BETWEEN_LOOKS = 10.0
+
+_RUNS = "The job runs. It answers when it has compared the tables."
+_ONCE = "To run a job for the verification only, use --once (in Python, once=True)."
+_WAITS = f"The request waits until the job reads the slot. {_ONCE}"
 
 
 def verify(
@@ -99,16 +109,30 @@ def _verified(job: Replication, say: Callable[[str], object]) -> DataFrame:
 
 def _answer(asked: Any, timeout: float | None, say: Callable[[str], object]) -> Any:  # noqa: ANN401
     end = None if timeout is None else time.monotonic() + timeout
+    runs: bool | None = None
+    look = time.monotonic()
     while True:
         for text in asked.poll():
             say(text)
         found = asked.result()
         if found is not None:
             return found
+        if time.monotonic() >= look:
+            look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+            problem = _problem(asked.status())
+            if runs != (problem is None):
+                runs = problem is None
+                say(_RUNS if problem is None else f"{problem} {_WAITS}")
         if end is not None and time.monotonic() >= end:
             raise TimeoutError(
                 f"No job has answered in {timeout:g} s. The job answers while it runs, "
-                "or at its next start. To run a job for the verification "
-                "only, use --once (in Python, once=True)."
+                f"or at its next start. {_ONCE}"
             )
         time.sleep(POLL_SECONDS)
+
+
+def _problem(status: str | None) -> str | None:
+    """Return why the job does not run, or does not read the slot; None if it does both."""
+    if status is None:
+        return "The job has not begun to read the slot."
+    return job_status.problem(json.loads(status), datetime.now(timezone.utc))

@@ -336,6 +336,9 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
     added.collect { case JobAnswer(JobAnswer.Waits, text) => text }.asJava
   }
 
+  /** What the job says of itself, as JSON; null if it has not said anything yet. */
+  def status: String = folder.readStatus().orNull
+
   /** A row for each table; null before the job has answered. */
   def result: DataFrame = lines.map(VerifiedTable.fromText(session, _)).orNull
 }
