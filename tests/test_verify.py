@@ -416,6 +416,7 @@ def test_report_fits_into_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80, text
     for part in ("1234567890", '  different: {"id":7}', "below FFFF/FFFFFFFF", "skipped"):
         assert part in text
+    assert "\npublic.new\\nline " in reports.verification_text([table(table="public.new\nline")])
     assert json.loads(reports.verification_json(tables))["tables"][1]["keys"] == [
         {"kind": "different", "key": '{"id":7}'}
     ]

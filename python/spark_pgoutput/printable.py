@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-# Control characters except the end of a line, and characters that set the direction of a text.
-_UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Control characters, and characters that set the direction of a text.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """Escape the characters that a terminal does not show but obeys."""
+    """Escape the characters that a terminal does not show but obeys, so that it is one line."""
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
