@@ -69,7 +69,12 @@ REASONS: list[tuple[str, list[str] | str]] = [
     ),
     ("ALTER TABLE {} RENAME gone TO x; ALTER TABLE {} ADD gone int", "'gone' is a new one with"),
     ("ALTER TABLE {} DROP s; ALTER TABLE {} RENAME gone TO s", "'gone' was renamed to 's'"),
-    ("ALTER TABLE {} REPLICA IDENTITY FULL", "replica identity was Default and is Full"),
+    (
+        'ALTER TABLE {} RENAME gone TO "Gone"',
+        "'gone' was renamed to 'Gone', which is the same name in the target",
+    ),
+    ("ALTER TABLE {} REPLICA IDENTITY FULL", "replica identity was DEFAULT and is FULL"),
+    ("ALTER TABLE {} REPLICA IDENTITY NOTHING", "replica identity was DEFAULT and is NOTHING"),
     ("ALTER TABLE {} DROP CONSTRAINT {}_pkey", "Its key was (k) and is ()"),
 ]
 

@@ -310,7 +310,7 @@ def test_tables_that_are_not_live_are_skipped(
     found = verified(spark, job, onSchemaChange="error")
     assert [found[name].result for name in ("seats", "orders")] == ["skipped"] * 2
     assert found["seats"].reason == "The table is dropped."
-    assert found["orders"].reason.startswith("The table is failed. [PGOUTPUT_TABLE_CHANGED] ")
+    assert found["orders"].reason.startswith("The table has failed. [PGOUTPUT_TABLE_CHANGED] ")
     assert found["seats"].server_rows is None
     assert found["events"].result == "equal"
     assert reports.verification_exit_code(list(found.values())) == 3

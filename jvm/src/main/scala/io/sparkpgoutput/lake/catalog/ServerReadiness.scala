@@ -246,8 +246,8 @@ final private class ServerReadiness(
 
   private def noColumn(table: SourceTable): Seq[String] = Option.when(table.columns.isEmpty) {
     val name = shown(table.name)
-    s"The table $name has no column that is sent: give it one with ALTER TABLE $name ADD COLUMN, or leave " +
-      "it out of the publications."
+    s"The table $name has no column that is sent: give it one with ALTER TABLE $name ADD COLUMN, or " +
+      "leave the table out with the option excludeTables."
   }.toSeq
 
   /**

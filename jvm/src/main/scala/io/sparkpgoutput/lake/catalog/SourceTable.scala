@@ -143,16 +143,20 @@ final case class Leaf(
     key: Seq[String] = Nil
 )
 
-/** The part of an old row that the server sends (`pg_class.relreplident`). */
-sealed abstract class ReplicaIdentity(val code: Char)
+/**
+ * The part of an old row that the server sends (`pg_class.relreplident`).
+ *
+ * @param sql what `ALTER TABLE … REPLICA IDENTITY` calls it
+ */
+sealed abstract class ReplicaIdentity(val code: Char, val sql: String)
 
 object ReplicaIdentity {
-  case object Default extends ReplicaIdentity('d')
-  case object Index extends ReplicaIdentity('i')
-  case object Full extends ReplicaIdentity('f')
+  case object Default extends ReplicaIdentity('d', "DEFAULT")
+  case object Index extends ReplicaIdentity('i', "USING INDEX")
+  case object Full extends ReplicaIdentity('f', "FULL")
 
-  /** REPLICA IDENTITY NOTHING. `Nothing` is a type of Scala. */
-  case object NoColumns extends ReplicaIdentity('n')
+  /** `Nothing` is a type of Scala. */
+  case object NoColumns extends ReplicaIdentity('n', "NOTHING")
 
   val all: Seq[ReplicaIdentity] = Seq(Default, Index, Full, NoColumns)
 

@@ -76,7 +76,7 @@ object TableComparison {
       Option.when(kept.oid != now.oid)("It was dropped, and made again."),
       differs("The row filter of the publication")(_.rowFilter.getOrElse("none")),
       differs("The list of published operations")(_.publish.mkString(", ")),
-      differs("The replica identity")(_.identity.toString),
+      differs("The replica identity")(_.identity.sql),
       columns.reason,
       Option.when(columns.numbers(kept) != columns.numbers(now))(
         s"Its key was (${kept.key.mkString(", ")}) and is (${now.key.mkString(", ")})."
@@ -236,7 +236,10 @@ object TableComparison {
     /** A column that was renamed to a name that another column had, or to its own name in another case. */
     private def takesName(from: TableColumn, to: TableColumn) =
       Option.when(from.name != to.name && isTaken(to.name))(
-        s"The column '${from.name}' was renamed to '${to.name}', a name that the table had before."
+        s"The column '${from.name}' was renamed to '${to.name}', " + (
+          if (from.name.equalsIgnoreCase(to.name)) "which is the same name in the target."
+          else "a name that the table had before."
+        )
       )
 
     private def otherType(from: TableColumn, to: TableColumn) =

@@ -12,7 +12,7 @@ import scala.util.control.NonFatal
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.SlotSnapshot
 import io.sparkpgoutput.lake.core.TableState
-import io.sparkpgoutput.lake.core.TableStatus.Live
+import io.sparkpgoutput.lake.core.TableStatus.{Failed, Live}
 import io.sparkpgoutput.lake.folder.JobAnswer
 import io.sparkpgoutput.lake.verify.{PinnedTable, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
@@ -245,7 +245,10 @@ final private[job] class Verifications(
       case None => skipped(name.toString, "The job has no such table any more.", isMadeAgain)
       case Some(table) if table.status != Live =>
         val reason = table.status.why.fold("")(why => s" $why")
-        val text = s"The table is ${table.status.name}.$reason"
+        val text = table.status match {
+          case _: Failed => s"The table has failed.$reason"
+          case other     => s"The table is ${other.name}.$reason"
+        }
         skipped(table.target, text, table.isCopying || isMadeAgain)
       case Some(table) if table.table.isHistory =>
         skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)

@@ -356,7 +356,7 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
     Option.when(name.isEmpty || name.exists(char =>
       "/\\:".contains(char) || char.isControl
     ) || name.startsWith("."))(
-      "A folder's name cannot be empty, begin with a point, or have one of / \\ : in it."
+      "A folder's name cannot be empty, begin with a dot, or have a control character or one of / \\ : in it."
     )
 }
 
