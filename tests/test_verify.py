@@ -251,18 +251,18 @@ def test_a_request_says_what_it_waits_for(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, "iceberg")
-    told: list[str] = []
+    said: list[str] = []
     with job.session(spark) as replicate:
         running = replicate()
         wait_until_live(running)
         wait_until((job.checkpoint / "status.json").exists, TIMEOUT)
-        asked(spark, job, tell=told.append)
-        assert told[0] == "The job runs. It answers when it has compared the tables."
+        asked(spark, job, tell=said.append)
+        assert said[0] == "The job runs. It answers when it has compared the tables."
         running.stop()
-        told.clear()
+        said.clear()
         with pytest.raises(TimeoutError):
-            asked(spark, job, tell=told.append, timeout=2)
-    (line,) = told
+            asked(spark, job, tell=said.append, timeout=2)
+    (line,) = said
     assert line.startswith("The job has ended. The request waits until the job reads the slot.")
     assert "use --once" in line
 
