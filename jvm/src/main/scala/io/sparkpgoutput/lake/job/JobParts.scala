@@ -326,7 +326,7 @@ final class JobThreads(session: SparkSession, name: String, copiers: Int) extend
     )
 
   private def named(what: String): ThreadFactory = (task: Runnable) => {
-    val thread = new Thread(task, s"spark-pgoutput $what $name")
+    val thread = new Thread(null, task, s"spark-pgoutput $what $name", StackBytes)
     // The thread must not keep the process running after its session is stopped.
     thread.setDaemon(true)
     thread
@@ -334,6 +334,12 @@ final class JobThreads(session: SparkSession, name: String, copiers: Int) extend
 }
 
 private object JobThreads {
+
+  /**
+   * The size of a stack. Spark plans a query by recursions that get deeper with each column that rows are found by, and a
+   * table without a key can have 1,600. The memory is taken only as far as a stack gets deep.
+   */
+  final private val StackBytes = 64L << 20
   final private val SecondsToEnd = 30L
   final private val SecondsToTell = 5L
   final private val CopyPool = "spark-pgoutput-copies"

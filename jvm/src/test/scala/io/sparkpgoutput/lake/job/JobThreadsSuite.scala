@@ -55,6 +55,23 @@ class JobThreadsSuite extends SparkSessionTests {
     }
   }
 
+  test(
+    "the stack of a thread has room for the plan of a query by as many columns as a table can have"
+  ) {
+    // Such a plan calls itself about ten times for each column, and its calls take more than these.
+    def depth(left: Int): Int = if (left == 0) 0 else 1 + depth(left - 1)
+    withThreads { threads =>
+      val deepest = new AtomicInteger
+      val ended = new CountDownLatch(1)
+      threads.tell {
+        try deepest.set(depth(400000))
+        finally ended.countDown()
+      }
+      assert(ended.await(10, TimeUnit.SECONDS))
+      assert(deepest.get == 400000)
+    }
+  }
+
   test("requests and the status do not wait for one another, and do not pile up") {
     withThreads { threads =>
       val (goesOn, shown) = (new CountDownLatch(1), new CountDownLatch(1))
