@@ -130,6 +130,8 @@ def test_a_job_that_does_not_read_fails_the_check_with_the_reason(status: Comman
     code, out, err = status.of(status_of(problem=why), "--check")
     assert (code, out) == (5, "")
     assert err == "The slot cannot be read: the server is away\\x1b[0m.\n"
+    ended = status_of(problem="The job has ended.", written=written(10**6))
+    assert status.of(ended, "--check") == (5, "", "The job has ended.\n")
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", "\udcff"])

@@ -83,15 +83,20 @@ def runs(written: datetime, now: datetime) -> bool:
     return abs((now - written).total_seconds()) <= _MOST_AGE
 
 
+def has_ended(problem: str | None) -> bool:
+    """Return whether a job said in its last status that it has ended."""
+    return problem is not None and problem.startswith("The job has ")
+
+
 def problem(status: Mapping[str, Any], now: datetime) -> str | None:
     """Return why the job does not run, or does not read the slot; None if it does both."""
-    if not runs(_time(status["written"]), now):
-        return (
-            f"The job does not run, or it hangs: it wrote its status last at {status['written']}, "
-            f"and now it is {now.isoformat(timespec='seconds')}."
-        )
     found: str | None = status["problem"]
-    return found
+    if has_ended(found) or runs(_time(status["written"]), now):
+        return found
+    return (
+        f"The job does not run, or it hangs: it wrote its status last at {status['written']}, "
+        f"and now it is {now.isoformat(timespec='seconds')}."
+    )
 
 
 def prometheus(status: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pyspark.sql import Row
 
-from spark_pgoutput.job_status import runs
+from spark_pgoutput.job_status import has_ended, runs
 from spark_pgoutput.printable import printable
 
 #: The fields of each table in the status of a job, without the time at which it was written.
@@ -135,8 +135,7 @@ def verification_text(tables: Sequence[Row]) -> str:
 def _written(time: datetime, problem: str | None) -> list[str]:
     """Say when a job wrote its status, and whether it runs."""
     sentences = [f"The job wrote this at {_clock(time)}.", *filter(None, [problem])]
-    has_ended = problem is not None and problem.startswith("The job has ")
-    if not has_ended and not runs(time.astimezone(), datetime.now(timezone.utc)):
+    if not has_ended(problem) and not runs(time.astimezone(), datetime.now(timezone.utc)):
         sentences.append("Now it does not run, or it hangs.")
     return textwrap.wrap(" ".join(sentences), _WIDTH)
 
