@@ -55,6 +55,11 @@ def print_result(spark: SparkSession, sql: str) -> list[Row]:
             name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
         )
     for row in rows:
-        table.add_row(*("" if value is None else printable(str(value)) for value in row))
+        table.add_row(*map(_cell, row))
     console.print(table)
     return rows
+
+
+def _cell(value: object) -> str:
+    """Return a value as a text, which can have several lines."""
+    return "" if value is None else "\n".join(map(printable, str(value).split("\n")))

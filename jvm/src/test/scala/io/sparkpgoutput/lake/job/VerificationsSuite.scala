@@ -121,8 +121,9 @@ class VerificationsSuite extends SparkSessionTests {
   private def server(lsn: String) = new FakeServer({
     case (_, sql) if sql.startsWith("CREATE_REPLICATION_SLOT") =>
       Rows(Seq("consistent_point" -> lsn))
-    case (_, sql) if sql.contains("pg_export_snapshot") => Rows(Seq("snapshot" -> "1"))
-    case (_, sql) if sql.startsWith("SET TRANSACTION")  => Failure("22023")
+    case (_, sql) if sql.contains("pg_export_snapshot")  => Rows(Seq("snapshot" -> "1"))
+    case (_, sql) if sql.contains("pg_current_snapshot") => Rows(Seq("sees" -> "9:9:"))
+    case (_, sql) if sql.startsWith("SET TRANSACTION")   => Failure("22023")
     case (_, sql) if sql.startsWith("SET") || sql.startsWith("BEGIN") || sql.contains("_drop_") =>
       Rows(Seq("done" -> ""))
   })
