@@ -284,6 +284,16 @@ def test_changes_of_a_publication_need_a_copy(server: Server, catalog: LakeCatal
         assert "row filter of the publication was none and is (k > 1)." in catalog.compare(
             kept, now
         )
+        # The text of the filter has the new name of a column, and the filter is the same.
+        kept = now
+        server.execute("ALTER TABLE pub RENAME k TO key")
+        (now,) = catalog.tables("c").values()
+        assert catalog.compare(kept, now) == ["Renamed k key"]
+        server.execute("ALTER PUBLICATION c SET TABLE pub WHERE (key > 2)")
+        (now,) = catalog.tables("c").values()
+        assert "row filter of the publication was (k > 1) and is (key > 2)" in catalog.compare(
+            kept, now
+        )
 
 
 def test_each_publication_of_a_table_counts(server: Server, catalog: LakeCatalog) -> None:

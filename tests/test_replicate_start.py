@@ -94,7 +94,10 @@ def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
             return str(error.getCondition())
         assert done.exit_code == 0
         assert_equal(spark, job, TABLES)
-        return "copies" if any("Copied" in line for line in done.report()) else "goes on"
+        lines = done.report()
+        uses = f"The job reads the slot {job.slot}, which exists. Nothing else may read it."
+        assert (uses in lines) == (checkpoint + slot == "xs"), lines
+        return "copies" if any("Copied" in line for line in lines) else "goes on"
 
 
 def _files(job: LakeJob) -> dict[str, bytes]:

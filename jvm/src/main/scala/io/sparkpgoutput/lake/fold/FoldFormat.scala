@@ -8,7 +8,13 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  ReplicaIdentity,
+  TableComparison,
+  TableError,
+  TableMode
+}
 import io.sparkpgoutput.lake.route.{CutDefinition, CutSummary, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
@@ -141,7 +147,7 @@ object FoldFormat {
         definition.partialInsert.foreach { lsn =>
           throw changed(table, partialInsert(lsn))
         }
-        checkOrder(table, ordinals)
+        checkColumns(table, relation, ordinals)
       }
       val types = table.types.withDomains(domains)
       FoldDefinition(relation, types, ordinals)
@@ -238,13 +244,26 @@ object FoldFormat {
   }
 
   /**
-   * Columns can have had each other's names between two looks at the catalog. Both the message and the
-   * target have the columns in the order of their numbers. Dropped columns have no order.
+   * A column can have had the name of another one between two looks at the catalog. Both the message and the table have
+   * the columns in the order of their numbers, and a new column gets a greater number than all others. So the columns
+   * of the message that the table still has are the first ones of the table, with the same types. Dropped columns have
+   * no order.
    */
-  private def checkOrder(table: MirroredTable, ordinals: Seq[Int]): Unit = {
-    val known = ordinals.filter(table.schema.indices.contains(_))
-    if (known != known.sorted)
-      throw changed(table, "Its columns had each other's names between two looks at the catalog.")
+  private def checkColumns(table: MirroredTable, relation: Relation, ordinals: Seq[Int]): Unit = {
+    val known = relation.columns.zip(ordinals).filter { case (_, ordinal) =>
+      table.schema.indices.contains(ordinal)
+    }
+    val isOther = known.map(_._2) != known.indices || known.exists { case (column, ordinal) =>
+      // The catalog would say so if the column had got another type.
+      table.source.columns.lift(ordinal).exists(now =>
+        column.typeId != now.readType && !TableComparison.isFollowed(column.typeId, now)
+      )
+    }
+    if (isOther)
+      throw changed(
+        table,
+        "A column had the name of another one between two looks at the catalog."
+      )
   }
 
   private def describe(isFull: Boolean, columns: Seq[String]) =

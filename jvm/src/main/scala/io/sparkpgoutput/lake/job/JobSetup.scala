@@ -367,8 +367,12 @@ final private[job] class ReadyJob(
         isOfJob(start.state.id, holder) && !isOvertaken
       )
     }
-    if (!start.needsSlot) start.state
-    else {
+    if (!start.needsSlot) {
+      // It can be the slot of another job or query by mistake, which could not go on.
+      if (keptState.isEmpty)
+        log.tell(s"The job reads the slot ${options.slot}, which exists. Nothing else may read it.")
+      start.state
+    } else {
       log.tell(s"The server makes the slot ${options.slot}.")
       SlotCreation.create(options.address, options.slot, options.failover)
       val made = client.query(SlotState.read(_, options.slot))

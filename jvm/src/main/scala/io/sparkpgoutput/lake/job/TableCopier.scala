@@ -220,10 +220,13 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   final private class Part(table: TableState, copy: TableCopy, lsn: Long) {
     // These come before `prepare` gives the table the properties of this copy.
     private val isOfTable = table.table.endLsn.nonEmpty && ownTables.isOf(job.state, table)
-    private val areMarked = isOfTable && ownTables.marks(job.state, table)
     private val former = table.former.filter(former =>
       isOfTable && ownTables.generations(job.state, table).contains(former.generation)
     )
+
+    // A copy that has begun and was not committed can have changed the property.
+    private val areMarked =
+      isOfTable && former.fold(ownTables.marks(job.state, table))(_.table.marks)
     private val hashes =
       if (former.isEmpty) ownTables.hashes(job.state, table) else Map.empty[String, String]
     private val isNew =

@@ -73,9 +73,12 @@ object TableEvolution {
         case _ => field
       }
     }
+    // A column that was added and dropped since can be in changes that wait. A later one can get its name.
+    val hasAdded = changes.exists(_.isInstanceOf[TableChange.Added])
+    val attributes = if (hasAdded) now.source.attributes else kept.table.source.attributes
     val table = kept.table
       .copy(
-        now.source,
+        now.source.copy(attributes = attributes),
         schema = StructType(columns),
         types = now.types,
         mode = now.mode,

@@ -62,7 +62,9 @@ final case class PinnedTable(state: TableState, version: String) {
    */
   private def rows(session: SparkSession, target: Target): DataFrame = {
     val all = target.readVersion(session, state.target, version)
-    val current = state.table.endLsn.fold(all)(name => all.where(col(name).isNull))
+    // In Iceberg, a version from before the job has added the column does not have it, and no such row is marked.
+    val end = state.table.endLsn.filter(name => all.columns.exists(_.equalsIgnoreCase(name)))
+    val current = end.fold(all)(name => all.where(col(name).isNull))
     current.select(state.table.schema.map { field =>
       // Iceberg has the columns of the version, which can have other names and narrower types.
       val names = field.name +: state.formerNames.collect { case (former, field.name) =>

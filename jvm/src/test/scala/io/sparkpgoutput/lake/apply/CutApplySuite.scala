@@ -8,7 +8,7 @@ import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
-import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableColumn}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.queue.CutMessages
 
@@ -166,17 +166,30 @@ class CutApplySuite extends TableTests {
       }
   }
 
-  both("columns that had each other's names for a while are the table's error") { memory =>
-    val swapped = table(55, "swapped", "id", "a", "b")
-    create(swapped)
-    val target = swapped.target
-    swapped.columns = swapped.columns.take(1) ++ swapped.columns.drop(1).reverse
-    val messages = batch(swapped, 100)(Seq(swapped.insert(Seq("1", "of b", "of a"))))
-    val found = run(messages, 110, Seq(swapped), memory)(55)
-    assert(target.schema == swapped.target.schema)
-    assert(error(
-      found
-    ).asInstanceOf[LakeException].getMessage.contains("had each other's names between"))
+  both("a column that had the name of another one for a while is the table's error") { memory =>
+    val Seq(id, a, b) = Seq("id" -> TypeOids.Int4, "a" -> TypeOids.Text, "b" -> TypeOids.Text)
+    // For example, `a` was renamed to `b` and then to `a` again, before the column `b` was added.
+    for (sent <- Seq(Seq(id, b, a), Seq(id, b), Seq(id, "a" -> TypeOids.Int4))) {
+      val reused = table(55, "reused", "id", "a", "b")
+      create(reused)
+      val target = reused.target
+      val columns = target.schema.fieldNames.zip(reused.columns).zipWithIndex.map {
+        case ((name, (_, typeId)), at) =>
+          TableColumn(at + 1, name, typeId, -1, 0, hasMissing = false)
+      }
+      reused.columns = sent
+      val messages = batch(reused, 100)(Seq(reused.insert(sent.indices.map(at => s"$at"))))
+      val found = Try(new CutApply(this.target, repairs = false, memory = memory).commit(
+        spark,
+        target.copy(source = target.source.copy(columns = columns.toVector)),
+        Map.empty,
+        MarkName("job", 55, 0),
+        this.target.marks("reused"),
+        CutOfServer(55, messages, 110)
+      ))
+      assert(target.schema == reused.target.schema)
+      assert(error(found).getMessage.contains("had the name of another one between"), s"$sent")
+    }
   }
 
   both("an insert that lacks a value, because a row filter made it of an update, is an error") {

@@ -57,6 +57,20 @@ class TableEvolutionSuite extends AnyFunSuite {
   private def followed(next: NextDefinition) =
     state.copy(table = next.table, formerNames = next.formerNames)
 
+  test("a column that was added and dropped between two looks can have the name of a later one") {
+    def source(attributes: Int, columns: (TableColumn, DataType)*) = {
+      val found = table(columns: _*)
+      found.copy(source = found.source.copy(attributes = attributes))
+    }
+    val columns = Seq(id -> IntegerType, price -> StringType)
+    val kept = state.copy(table = source(2, columns: _*))
+    val next = TableEvolution.next(kept, source(3, columns: _*), Nil).table.source
+    val later = source(4, columns :+ (column(4, "added") -> IntegerType): _*).source
+    assert(TableComparison.compare(next, later, Set.empty).left.exists(_.contains(
+      "dropped before the column 'added' was added"
+    )))
+  }
+
   test(
     "columns are added, renamed, widened and dropped, and others keep the types that they have"
   ) {
