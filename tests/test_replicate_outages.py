@@ -23,7 +23,7 @@ from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, differences
 from support.lake_operations import copied
 from support.lake_points import kill
-from support.processes import TIMEOUT, errors_of
+from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = lake.needs_lake
@@ -284,9 +284,10 @@ def test_a_job_goes_on_while_its_checkpoint_is_read_only(
         assert running.exception() is None
         assert report.lines("The state is not written.")
         with job.running("--once") as process:
-            process.communicate(timeout=TIMEOUT)
+            output, _ = process.communicate(timeout=TIMEOUT)
             assert process.returncode == 1
-            assert "Read-only file system" in errors_of(tmp_path)
+            assert "PGOUTPUT_CHECKPOINT_NOT_WRITABLE" in output
+            assert "Read-only file system" in output
         remount("rw")
         server.execute("DELETE FROM good WHERE id % 3 = 0")
         with job.running() as process:
