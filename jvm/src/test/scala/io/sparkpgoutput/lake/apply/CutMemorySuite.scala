@@ -156,16 +156,10 @@ class CutMemorySuite extends DeltaTests {
     var writes = Vector.empty[TargetWrite]
     def direct: Seq[Boolean] = writes.map(_.isInstanceOf[TargetWrite.Direct])
 
-    override def commit(
-        session: SparkSession,
-        table: String,
-        name: MarkName,
-        expected: Option[Long],
-        lsn: Long
-    )(write: TargetWrite): Unit = {
+    override protected def written(write: TargetWrite): TargetWrite = {
       writes = writes :+ write
       if (refuses && direct.last) throw new NotDirect("the test refuses it")
-      super.commit(session, table, name, expected, lsn)(write)
+      write
     }
   }
 

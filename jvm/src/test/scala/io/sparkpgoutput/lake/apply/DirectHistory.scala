@@ -144,13 +144,7 @@ final class DirectHistory(
     note(s"a cut of ${cut.changes} changes to ${cut.end}")
     var beside = other
     val watched = new TargetBehind(target) {
-      override def commit(
-          session: SparkSession,
-          table: String,
-          name: MarkName,
-          expected: Option[Long],
-          lsn: Long
-      )(write: TargetWrite): Unit = super.commit(session, table, name, expected, lsn)(write match {
+      override protected def written(write: TargetWrite) = write match {
         case TargetWrite.Direct(change) =>
           def planned(found: DirectTable) = {
             // If this fails, no commit follows that others could be beside.
@@ -163,7 +157,7 @@ final class DirectHistory(
           }
           TargetWrite.Direct(planned)
         case query => query
-      })
+      }
     }
     val served = table.target
     def write(into: Target, name: String, repairs: Boolean) = Try(

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.functions.{lit, udf}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType, VarcharType}
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.Row
 
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.PgOutputException
@@ -205,16 +205,10 @@ class DirectWriteSuite extends DeltaTests {
     /** The columns and the number of rows of each read. */
     var reads = Vector.empty[(Seq[String], Int)]
 
-    override def commit(
-        session: SparkSession,
-        table: String,
-        name: MarkName,
-        expected: Option[Long],
-        lsn: Long
-    )(write: TargetWrite): Unit = super.commit(session, table, name, expected, lsn)(write match {
+    override protected def written(write: TargetWrite) = write match {
       case TargetWrite.Direct(change) => TargetWrite.Direct(table => change(watched(table)))
       case query                      => query
-    })
+    }
 
     private def watched(table: DirectTable) = new DirectTable {
       override def schema: StructType = table.schema

@@ -6,7 +6,7 @@ import java.nio.file.{Files, Path}
 
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.IntegerType
-import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.AnalysisException
 
 import org.apache.iceberg.exceptions.NotFoundException
 
@@ -95,13 +95,8 @@ class OwnTablesSuite extends DeltaTests {
     assert(own.generations(job, copied) == Seq(6, 7) && own.hashes(job, copied).size == 1)
     // A close that has noted its generation, and did not commit.
     val failing = new TargetBehind(target) {
-      override def commit(
-          session: SparkSession,
-          table: String,
-          name: MarkName,
-          expected: Option[Long],
-          lsn: Long
-      )(write: TargetWrite): Unit = throw new IOException("away")
+      override protected def written(write: TargetWrite) =
+        throw new IOException("away")
     }
     intercept[IOException](new OwnTables(spark, failing).close("one"))
     assert(own.generations(job, copied) == Seq(6, 7))

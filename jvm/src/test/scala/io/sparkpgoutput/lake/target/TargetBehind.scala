@@ -60,5 +60,9 @@ class TargetBehind(target: Target) extends Target {
       name: MarkName,
       expected: Option[Long],
       lsn: Long
-  )(write: TargetWrite): Unit = target.commit(session, table, name, expected, lsn)(write)
+  )(write: TargetWrite): Unit =
+    target.commit(session, table, name, expected, lsn)(written(write))
+
+  /** Sees each write before its commit, and returns what is committed in its place. */
+  protected def written(write: TargetWrite): TargetWrite = write
 }
