@@ -22,6 +22,7 @@ import io.sparkpgoutput.lake.catalog.{
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
+import io.sparkpgoutput.lake.queue.SlotReader
 import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, TargetError, Targets}
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.session.SessionSettings
@@ -245,9 +246,7 @@ final private[job] class ReadyJob(
       client.query(Server.flushLsn),
       server.inRecovery,
       marks,
-      (kept, lsn) =>
-        if (!kept.isReadFrom(server))
-          client.replication(SlotChecks.timeline(_, server, Seq(kept.timeline), lsn)): Unit,
+      (kept, lsn) => client.replication(SlotReader.checkTimeline(server, kept, lsn)),
       unread.toSet,
       client.query(_.query(
         "SELECT unnest(?::oid[])::bigint AS oid EXCEPT SELECT oid::bigint FROM pg_class",

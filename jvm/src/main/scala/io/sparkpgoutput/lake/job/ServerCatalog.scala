@@ -9,6 +9,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
+import io.sparkpgoutput.lake.queue.SlotReader
 import io.sparkpgoutput.lake.target.{TableEvolution, Target, TargetNames, TargetShapes, TargetTypes}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection, SqlState}
@@ -231,8 +232,7 @@ final class ServerCatalog(
             "found" -> s"the server with the system identifier ${now.systemIdentifier}"
           )
         val has = Lsn.max(state.walEnd, read)
-        if (!state.isReadFrom(now))
-          SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
+        SlotReader.checkTimeline(now, state, has)(connection)
         // A standby that has started again can still replay what it had replayed before.
         if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))
         now

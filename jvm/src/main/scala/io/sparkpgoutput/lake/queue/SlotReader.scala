@@ -254,10 +254,8 @@ final class SlotReader(
         if (isAgain) connection.waitForLongMessages()
         val server = Server.of(connection)
         events.mayReadFrom(server)
-        if (!events.state.isReadFrom(server)) {
-          val read = Lsn.max(readLsn, events.state.walEnd)
-          SlotChecks.timeline(connection, server, Seq(events.state.timeline), read): Unit
-        }
+        val state = events.state
+        checkTimeline(server, state, Lsn.max(readLsn, state.walEnd))(connection)
         events.continues(server)
         SlotChecks.publications(sql, settings.publications)
         events.mayRead()
@@ -511,6 +509,11 @@ final class SlotReader(
 }
 
 object SlotReader {
+
+  /** Checks that a server has all below an LSN, unless it is the process that the slot was read from last. */
+  def checkTimeline(server: Server, state: JobState, lsn: Long)(on: ReplicationConnection): Unit =
+    if (!state.isReadFrom(server))
+      SlotChecks.timeline(on, server, Seq(state.timeline), lsn): Unit
 
   /**
    * What the session has said of a table.
