@@ -62,6 +62,7 @@ def status_of(*tables: dict[str, Any], **values: object) -> dict[str, Any]:
         "written": datetime.now(timezone.utc).isoformat().replace("+00:00", "Z"),
         "slot": "lake",
         "problem": None,
+        "ended": False,
         "read": "1/A0",
         "waits": [],
         "metrics": {
@@ -130,8 +131,8 @@ def test_a_job_that_does_not_read_fails_the_check_with_the_reason(status: Comman
     code, out, err = status.of(status_of(problem=why), "--check")
     assert (code, out) == (5, "")
     assert err == "The slot cannot be read: the server is away\\x1b[0m.\n"
-    ended = status_of(problem="The job has ended.", written=written(10**6))
-    assert status.of(ended, "--check") == (5, "", "The job has ended.\n")
+    ended = status_of(problem="It is over.", ended=True, written=written(10**6))
+    assert status.of(ended, "--check") == (5, "", "It is over.\n")
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", "\udcff"])
@@ -255,9 +256,12 @@ def test_a_status_file_is_shown_as_a_checkpoint_is(status: Command) -> None:
 def test_a_status_of_another_version_is_shown_without_what_it_lacks(status: Command) -> None:
     table = table_of_status("public", "orders")
     del table["queue_bytes"]
-    code, out, _ = status.of(status_of(table), "--json")
+    found = status_of(table)
+    del found["ended"]
+    code, out, _ = status.of(found, "--json")
     assert code == 0
     assert json.loads(out)["tables"][0]["queue_bytes"] is None
+    assert json.loads(out)["ended"] is False
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -128,23 +128,27 @@ def test_status_says_what_the_job_waits_for() -> None:
 def test_status_says_that_the_job_does_not_run() -> None:
     ended = "The job has failed. The slot 'lake' is in use by the process 4711 of the server."
     now = datetime.now(timezone.utc)
-    for written, problem, says in (
-        (now, None, ""),
-        (now - timedelta(minutes=2), None, " Now it does not run, or it hangs."),
+    for written, problem, has_ended, says in (
+        (now, None, False, ""),
+        (now - timedelta(minutes=2), None, False, " Now it does not run, or it hangs."),
         (
             now - timedelta(minutes=2),
             "The server is away.",
+            False,
             " The server is away. Now it does not run, or it hangs.",
         ),
-        (now, "The job has ended.", " The job has ended."),
-        (now - timedelta(minutes=2), ended, f" {ended}"),
+        (now, "The job has ended.", True, " The job has ended."),
+        (now - timedelta(minutes=2), ended, True, f" {ended}"),
     ):
-        lines = reports.status_text([table("t", written=written)], None, (), problem).splitlines()
+        of_job = (None, (), problem)
+        shown = reports.status_text([table("t", written=written)], *of_job, ended=has_ended)
+        lines = shown.splitlines()
         assert max(map(len, lines)) <= 80
         text = " ".join(lines)
         clock = written.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
         assert text.endswith(f" The job wrote this at {clock}.{says}")
-        assert json.loads(reports.status_json(TABLES, None, (), problem))["problem"] == problem
+        found = json.loads(reports.status_json(TABLES, *of_job, ended=has_ended))
+        assert (found["problem"], found["ended"]) == (problem, has_ended)
 
 
 def test_status_shows_the_files_of_each_table_if_asked() -> None:

@@ -204,6 +204,11 @@ class LastStatus:
         problem: str | None = self._status.problem()
         return problem
 
+    @property
+    def ended(self) -> bool:
+        """Whether the job had ended when it wrote its status."""
+        return bool(self._status.hasEnded())
+
     def slot(
         self, *, url: str, slot: str, user: str | None = None, password: str | None = None
     ) -> dict[str, str]:

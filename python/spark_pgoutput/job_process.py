@@ -118,14 +118,11 @@ def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
                 password=os.environ.get("PGPASSWORD"),
             )
     finally:  # If the server does not answer, the command still prints the tables.
+        shown = (tables, slot, status.waits, status.problem)
         if arguments.json:
-            print(reports.status_json(tables, slot, status.waits, status.problem))
+            print(reports.status_json(*shown, ended=status.ended))
         else:
-            print(
-                reports.status_text(
-                    tables, slot, status.waits, status.problem, files=arguments.files
-                )
-            )
+            print(reports.status_text(*shown, ended=status.ended, files=arguments.files))
 
 
 if __name__ == "__main__":

@@ -83,15 +83,11 @@ def runs(written: datetime, now: datetime) -> bool:
     return abs((now - written).total_seconds()) <= _MOST_AGE
 
 
-def has_ended(problem: str | None) -> bool:
-    """Return whether a job said in its last status that it has ended."""
-    return problem is not None and problem.startswith("The job has ")
-
-
 def problem(status: Mapping[str, Any], now: datetime) -> str | None:
     """Return why the job does not run, or does not read the slot; None if it does both."""
     found: str | None = status["problem"]
-    if has_ended(found) or runs(_time(status["written"]), now):
+    # A status of an earlier version does not say that its job has ended.
+    if status.get("ended", False) or runs(_time(status["written"]), now):
         return found
     return (
         f"The job does not run, or it hangs: it wrote its status last at {status['written']}, "
@@ -172,11 +168,12 @@ def _show(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
         values = {name: table.get(name) for name in reports.STATUS_FIELDS}
         values |= {name: _time(table[name]) for name in times if table.get(name) is not None}
         rows.append(Row(**values, written=_time(status["written"])))
+    ended = status.get("ended", False)
     if arguments.json:
-        print(reports.status_json(rows, None, status["waits"], status["problem"]))
+        print(reports.status_json(rows, None, status["waits"], status["problem"], ended=ended))
     else:
         shown = reports.status_text(
-            rows, None, status["waits"], status["problem"], files=arguments.files
+            *(rows, None, status["waits"], status["problem"]), ended=ended, files=arguments.files
         )
         print(shown)
     return 0

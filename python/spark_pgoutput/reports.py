@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pyspark.sql import Row
 
-from spark_pgoutput.job_status import has_ended, runs
+from spark_pgoutput.job_status import runs
 from spark_pgoutput.printable import printable
 
 #: The fields of each table in the status of a job, without the time at which it was written.
@@ -42,12 +42,15 @@ def status_json(
     slot: Mapping[str, str] | None,
     waits: Sequence[str] = (),
     problem: str | None = None,
+    *,
+    ended: bool = False,
 ) -> str:
     """Write everything as one JSON object."""
     found: dict[str, object] = {
         "tables": [_plain(row) for row in tables],
         "waits": list(waits),
         "problem": problem,
+        "ended": ended,
     }
     if slot is not None:
         numbers = ("bytesBehindLatest", "retainedWalBytes", "safeWalSize")
@@ -66,6 +69,7 @@ def status_text(
     waits: Sequence[str] = (),
     problem: str | None = None,
     *,
+    ended: bool = False,
     files: bool = False,
 ) -> str:
     """Write everything in lines of at most 80 columns, if the names are not longer.
@@ -80,6 +84,8 @@ def status_text(
         What the job waits for.
     problem : str, optional
         Why the job did not read the slot when it wrote its status.
+    ended : bool, optional
+        Whether the job had ended when it wrote its status.
     files : bool, optional
         Whether a line says what the files of each table are.
     """
@@ -101,7 +107,7 @@ def status_text(
         if files:
             lines += _wrapped(_files(row))
     if tables and tables[0].written:
-        lines += _written(tables[0].written, problem)
+        lines += _written(tables[0].written, problem, ended)
     return "\n".join(map(printable, lines))
 
 
@@ -132,10 +138,10 @@ def verification_text(tables: Sequence[Row]) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _written(time: datetime, problem: str | None) -> list[str]:
+def _written(time: datetime, problem: str | None, ended: bool) -> list[str]:
     """Say when a job wrote its status, and whether it runs."""
     sentences = [f"The job wrote this at {_clock(time)}.", *filter(None, [problem])]
-    if not has_ended(problem) and not runs(time.astimezone(), datetime.now(timezone.utc)):
+    if not ended and not runs(time.astimezone(), datetime.now(timezone.utc)):
         sentences.append("Now it does not run, or it hangs.")
     return textwrap.wrap(" ".join(sentences), _WIDTH)
 

@@ -36,6 +36,7 @@ import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
  * @param read the read LSN
  * @param waits what the whole job waits for
  * @param problem why the job does not read the slot; None if it does
+ * @param hasEnded whether the job has ended, so that it writes no other status
  * @param silence the seconds since the last message of the server
  * @param slot the slot, if the server has just answered
  * @param commits the commits of the tables, by their oids
@@ -48,6 +49,7 @@ final private[job] case class StatusNow(
     waits: Seq[String],
     at: Instant = Instant.now,
     problem: Option[String] = None,
+    hasEnded: Boolean = false,
     silence: Option[Double] = None,
     slot: Option[SlotState] = None,
     commits: Map[Long, Commits] = Map.empty,
@@ -147,6 +149,7 @@ object JobStatus {
     "written" -> text(now.at),
     "slot" -> now.state.slot,
     "problem" -> now.problem.orNull,
+    "ended" -> now.hasEnded,
     "read" -> Lsn.format(now.read),
     "waits" -> now.waits.asJava,
     "metrics" -> fields(
@@ -231,6 +234,7 @@ object JobStatus {
       status.flatMap(text(_, "read")).flatMap(Lsn.parse).foldLeft(state.confirmed)(Lsn.max),
       status.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText),
       problem = status.flatMap(text(_, "problem")),
+      hasEnded = status.exists(_.path("ended").asBoolean),
       files = nodes.flatMap { case (oid, node) => files(node).map(oid -> _) }
     )
     new LastStatus(session, now, status.flatMap(text(_, "written")).map(Instant.parse))
@@ -253,6 +257,9 @@ final class LastStatus private[job] (
 
   /** Why the job does not read its slot; null if it does. */
   def problem: String = now.problem.orNull
+
+  /** Whether the job had ended when it wrote its status. A status of an earlier version does not say so. */
+  def hasEnded: Boolean = now.hasEnded
 
   /**
    * Returns a row for each table.

@@ -358,6 +358,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
           core.readUpTo,
           (waits :+ roomWait).flatMap(_.shown),
           problem = problem,
+          hasEnded = hasEnded,
           silence = silence,
           slot = slotNow,
           commits = oids.map(oid => oid -> parts.commitsOf(oid)).toMap,

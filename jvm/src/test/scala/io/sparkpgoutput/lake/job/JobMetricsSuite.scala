@@ -156,6 +156,9 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
     assert(values(json)("reading") == "0")
     assert(json.path("written").asText == "2026-11-22T12:00:00.123456Z")
     assert(json.path("slot").asText == "lake")
+    assert(json.path("ended").isBoolean && !json.path("ended").asBoolean)
+    val ended = StatusNow(state(), Map.empty, 0, Nil, problem = Some("It fails."), hasEnded = true)
+    assert(status(ended).path("ended").asBoolean)
   }
 
   private def registered(slot: String) = {
