@@ -37,6 +37,21 @@ KINDS = {
         "ALTER TABLE rekeyed DROP CONSTRAINT rekeyed_pkey; ALTER TABLE rekeyed ADD PRIMARY KEY (n)"
     ),
     "identity": "ALTER TABLE identity REPLICA IDENTITY FULL",
+    "identity_for_a_while": (
+        "ALTER TABLE identity_for_a_while REPLICA IDENTITY FULL;"
+        "UPDATE identity_for_a_while SET n = 7 WHERE id = 32;"
+        "ALTER TABLE identity_for_a_while REPLICA IDENTITY DEFAULT"
+    ),
+    # The server sends no old row of a partition that has another replica identity than its root.
+    "whole": (
+        "CREATE TABLE whole_new PARTITION OF whole FOR VALUES FROM (100) TO (200);"
+        "INSERT INTO whole VALUES (150, 1, 'x'); UPDATE whole SET n = 2 WHERE id = 150;"
+        "ALTER TABLE whole_new REPLICA IDENTITY FULL"
+    ),
+    "keyed": (
+        "ALTER TABLE keyed_low REPLICA IDENTITY USING INDEX keyed_n;"
+        "UPDATE keyed SET n = 7 WHERE id = 32; ALTER TABLE keyed_low REPLICA IDENTITY DEFAULT"
+    ),
     "filtered": "ALTER PUBLICATION filtered SET TABLE filtered WHERE (id > 20)",
     "listed": "ALTER PUBLICATION listed SET TABLE listed (id, n)",
     "attached": "ALTER TABLE attached ATTACH PARTITION brought FOR VALUES FROM (100) TO (200)",
@@ -53,8 +68,9 @@ KINDS = {
         "INSERT INTO renamed_back VALUES (100, 8, 'x'); ALTER TABLE renamed_back RENAME o TO n"
     ),
 }
+FULL = ("whole", "whole_low", "whole_high")
 PUBLICATIONS = "shop,filtered,listed"
-PARTITIONED = ("attached", "detached", "emptied", "reattached")
+PARTITIONED = ("attached", "detached", "emptied", "reattached", "whole", "keyed")
 SETUP = "".join(
     f"CREATE TABLE {table} (id int NOT NULL, n int NOT NULL, v text, PRIMARY KEY (id))"
     + (" PARTITION BY RANGE (id)" if table in PARTITIONED else "")
@@ -74,6 +90,8 @@ SETUP = "".join(
             for table in KINDS
         ),
         "ALTER TABLE multiplied ADD m int DEFAULT 5;",
+        "CREATE UNIQUE INDEX keyed_n ON keyed_low (n);",
+        *(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in FULL),
         "CREATE PUBLICATION filtered FOR TABLE filtered WHERE (id > 10);",
         "CREATE PUBLICATION listed FOR TABLE listed;",
         "CREATE PUBLICATION shop FOR TABLE ",

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.ChangeSchema
-import io.sparkpgoutput.errors.{LakeException, PgOutputException}
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.source.connection.{ServerConnection, SqlState}
 import io.sparkpgoutput.source.table.CatalogTypes
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -480,12 +480,13 @@ object TableError {
   def changed(table: TableName, reason: String): LakeException =
     new LakeException("PGOUTPUT_TABLE_CHANGED.UNDESCRIBED", "table" -> table, "reason" -> reason)
 
-  /** A message does not have the key of a row that changes. */
-  def keyNotSent(table: TableName): PgOutputException = new PgOutputException(
-    "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
-    "table" -> table,
-    "sql" -> QuotedName(table)
-  )
+  /** A message does not have the key of a row that changes, because of the replica identity of a partition. */
+  def keyNotSent(table: TableName): LakeException =
+    new LakeException("PGOUTPUT_TABLE_CHANGED.KEY_NOT_SENT", "table" -> table)
+
+  /** A message has NULL in the key of a row that changes, because of the replica identity of a partition. */
+  def keyIsNull(table: TableName): LakeException =
+    new LakeException("PGOUTPUT_TABLE_CHANGED.KEY_IS_NULL", "table" -> table)
 
   /** @param problems what is missing, each a whole text with the statement that corrects it */
   def notReady(problems: Seq[String]): LakeException = problems match {

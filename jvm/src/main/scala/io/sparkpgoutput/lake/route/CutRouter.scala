@@ -13,13 +13,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RelationDecoder, RowImage}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.catalog.{
-  MirroredTable,
-  QuotedName,
-  ReplicaIdentity,
-  TableError,
-  TableMode
-}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
 import io.sparkpgoutput.protocol.{
@@ -220,11 +214,7 @@ final class CutRouter(
       } else if (current.inKey(column)) {
         val cells = image.cells
         if (kind == 'n') {
-          if (sentIsKey) throw new PgOutputException(
-            "PGOUTPUT_MALFORMED_MESSAGE.KEY_IS_NULL",
-            "table" -> current.relation.name,
-            "sql" -> QuotedName(current.relation.name)
-          )
+          if (sentIsKey) throw TableError.keyIsNull(current.relation.name)
           key.addNull()
         } else if (current.isNumber(column)) key.addNumber(cells.bytes, cells.from, cells.to)
         else key.add(cells.bytes, cells.from, cells.to)

@@ -356,7 +356,7 @@ class CutApplySuite extends TableTests {
       create(keyed)
       val messages = Seq(StreamMessages.delete(key = Seq(null, "5"), oid = 44))
       val found = run(batch(keyed, 100)(messages), 110, Seq(keyed), memory, repairs = true)
-      assert(error(found(44)).getMessage.contains("A partition has another replica identity"))
+      assert(error(found(44)).getMessage.contains("A partition had another replica identity"))
   }
 
   test("a commit frees all rows that it has stored") {

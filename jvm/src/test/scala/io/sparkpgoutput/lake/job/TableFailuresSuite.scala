@@ -15,6 +15,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.LoggedTexts
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.Errors
+import io.sparkpgoutput.lake.catalog.TableError
 import io.sparkpgoutput.lake.core.{JobState, TableFailure}
 import io.sparkpgoutput.lake.folder.{JobFolder, TestFileSystems}
 import io.sparkpgoutput.lake.target.TargetError
@@ -117,7 +118,6 @@ class TableFailuresSuite extends AnyFunSuite {
         "PGOUTPUT_TARGET_DIFFERS",
         "PGOUTPUT_INVALID_VALUE.IN_REPLICATED_CHANGE",
         "PGOUTPUT_INVALID_VALUE.IN_COPY",
-        "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
         "PGOUTPUT_TARGET_TYPE",
         "PGOUTPUT_TARGET_NAME.TABLE",
         "PGOUTPUT_TARGET_EXISTS.FOREIGN_TABLE"
@@ -170,13 +170,15 @@ class TableFailuresSuite extends AnyFunSuite {
     assert(Try(parts.checkEpoch()).isFailure && parts.isReplaced)
   }
 
-  test("a copy corrects unknown changes, a lost mark, and the mark of another process") {
+  test(
+    "a copy corrects unknown changes, changes without a key, a lost mark, and the mark of another process"
+  ) {
     val changed = Errors.lake(
       "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
       "PGOUTPUT_SCHEMA_EVOLUTION.REPLICATED_TYPE",
       "PGOUTPUT_MARK_LOST.NO_MARK",
       "PGOUTPUT_MARK_LOST.OLDER_ROWS"
-    )
+    ) :+ TableError.keyNotSent(TableName("public", "orders"))
     assertKind(TableFailure.NeedsCopy)(changed ++ otherMark: _*)
     (changed.map(_ -> true) ++ otherMark.map(_ -> false)).foreach { case (error, expected) =>
       assert(TableFailures.needsCopy(inTask(error)) == expected, error)
