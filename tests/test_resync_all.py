@@ -79,12 +79,22 @@ def test_a_job_starts_over_after_a_loss_of_its_slot_or_checkpoint(
                 asked = spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
             else:
                 asked = spark_pgoutput.resync(spark, target=job.target, all=True)
+                if job.format == "delta":
+                    newest, *_ = spark.sql(f"DESCRIBE HISTORY {job.sql_name('orders')}").collect()
             assert asked == []
             write(server, "requested")
             assert copied(replicate(once=True)) == 3
             assert_equal(spark, job, TABLES)
             write(server, "later")
             assert copied(replicate(once=True)) == 0
+            assert_equal(spark, job, TABLES)
+        if job.format == "delta":
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+            assert copied(replicate(once=True)) == 3
+            # The table asks for copies of all tables again, and the job has made them.
+            version = newest["version"]
+            spark.sql(f"RESTORE TABLE {job.sql_name('orders')} TO VERSION AS OF {version}")
+            assert copied(replicate(once=True)) == 1
             assert_equal(spark, job, TABLES)
 
 

@@ -158,16 +158,16 @@ final private[job] class ReadyJob(
     .collect { case (name, mode: TableMode.History) => MirroredTable.folded(name) -> mode }.toMap
   val catalog = new ServerCatalog(client, server, options, ownTables.target, histories)
 
-  // The tables of another job of this slot can be left, and this job does not remove their marks.
-  private val isMarked = jobTables.exists(table =>
-    table.properties.startsOver && keptState.forall(_.id == table.properties.job)
-  )
+  /** The requests in the folder and in tables. The tables of another job of this slot can be left, and keep theirs. */
+  private val requestsForAll = requests.collect { case ResyncAllRequest(id) => id } ++
+    jobTables.filter(table => keptState.forall(_.id == table.properties.job))
+      .flatMap(_.properties.startOver)
+
+  /** The requests with which the job has started over. If an older state of a table is restored, it has an old one. */
+  private val startedFor = keptState.toSeq.flatMap(_.startedFor)
 
   /** Whether a user has asked to start over with a new slot and copies of all tables, and no process has done so. */
-  val startsOver: Boolean = isMarked || requests.exists {
-    case ResyncAllRequest(id) => !keptState.exists(_.startedFor.contains(id))
-    case _                    => false
-  }
+  val startsOver: Boolean = !requestsForAll.forall(startedFor.contains)
 
   private val start = if (startsOver) startOver() else goOn()
 
@@ -340,10 +340,15 @@ final private[job] class ReadyJob(
       isSameServer && !table.isForgettable
     ).map(table => table.oid -> (if (table.isLeft) table else again(table))).toMap
     JobStart(
-      fresh.copy(id = id, tables = tables, startedFor = requests.map(_.id)),
+      fresh.copy(id = id, tables = tables, startedFor = nowStartedFor),
       needsSlot = true
     )
   }
+
+  /** The last 100 requests. Nothing tells a request without an id from a later one, so it is not among them. */
+  private def nowStartedFor =
+    (requests.map(_.id) ++ requestsForAll.filter(_ != OwnTables.UnnamedRequest) ++ startedFor)
+      .distinct.take(100)
 
   private def again(table: TableState) = table.keepingFormer.copy(
     status = TableStatus.Copying("A copy of all tables was requested."),
@@ -408,7 +413,7 @@ final private[job] class ReadyJob(
           )
       }
     unlessAway("A table of the target") {
-      read(table => table.job == start.state.id && table.startsOver).foreach { table =>
+      read(table => table.job == start.state.id && table.startOver.nonEmpty).foreach { table =>
         unlessAway(s"The table ${ownTables.target.sqlName(table.target)}") {
           ownTables.forgetStartOver(table.target)
         }

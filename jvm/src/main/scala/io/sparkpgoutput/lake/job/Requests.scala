@@ -238,7 +238,9 @@ object ResyncCommand {
       val jobs = ownTables.found().own.groupBy(_.properties.job).values
         .filter(tables => slot == null || tables.exists(_.properties.slot == slot)).toSeq
       jobs match {
-        case Seq(tables) => tables.foreach(table => ownTables.askToStartOver(table.target))
+        case Seq(tables) =>
+          val id = JobRequest.newId()
+          tables.foreach(table => ownTables.askToStartOver(table.target, id))
         case Seq() =>
           throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> target)
         case several =>

@@ -207,11 +207,16 @@ final class OwnTables(session: SparkSession, val target: Target) {
     FoundTables(looks.collect { case (_, Success(Some(own))) => own }, unread)
   }
 
-  /** Asks the job to start over with copies of all tables. The checkpoint folder can be lost. */
-  def askToStartOver(table: String): Unit = target.setProperties(table, Map(StartOver -> "true"))
+  /**
+   * Asks the job to start over with copies of all tables. The checkpoint folder can be lost.
+   *
+   * @param id the request. The job knows by it that it has started over, also if an older state of the table is restored.
+   */
+  def askToStartOver(table: String, id: String): Unit =
+    target.setProperties(table, Map(StartOver -> id))
 
   def forgetStartOver(table: String): Unit =
-    target.setProperties(table, Map(StartOver -> "false"))
+    target.setProperties(table, Map(StartOver -> NoRequest))
 
   /**
    * Returns why no table is found at present, although nobody may have removed one. If a disk is not mounted at the
@@ -334,6 +339,10 @@ object OwnTables {
   private val Closed = s"${Prefix}closed"
   private val Definition = s"${Prefix}definition"
   private val StartOver = s"${Prefix}start-over"
+  final private val NoRequest = "false"
+
+  /** The request in a table of an earlier version, which has no id. */
+  final val UnnamedRequest = "true"
   private val Mode = s"${Prefix}mode"
   private val HistoryPrefix = s"${Prefix}history-prefix"
   private val OnDelete = s"${Prefix}on-delete"
@@ -344,7 +353,11 @@ object OwnTables {
     TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))
   ).getOrElse(TableMode.Mirror)
 
-  /** What the properties of a table say. */
+  /**
+   * What the properties of a table say.
+   *
+   * @param startOver the request to start over; None if there is none. See [[UnnamedRequest]].
+   */
   final case class Properties(
       job: String,
       systemIdentifier: String,
@@ -353,7 +366,7 @@ object OwnTables {
       oid: Long,
       generation: Int,
       mode: TableMode,
-      startsOver: Boolean
+      startOver: Option[String]
   )
 
   object Properties {
@@ -372,7 +385,7 @@ object OwnTables {
         oid,
         generation,
         modeOf(properties),
-        properties.get(StartOver).contains("true")
+        properties.get(StartOver).filter(_ != NoRequest)
       )
   }
 }
