@@ -16,11 +16,13 @@ import io.sparkpgoutput.lake.direct.SideBySide
 
 /**
  * The tables of a target that a job has made. Each has properties that say which job made it, and of
- * which source table it is a copy. The mark of the newest generation says which changes it has.
+ * which source table it is a copy. The mark of the newest generation says which changes it has. A clone of such a table
+ * has the same properties, and so has a copy of its folder. Both have another name than the properties say.
  *
  * No other table of the target is touched.
  */
 final class OwnTables(session: SparkSession, val target: Target) {
+  import MirroredTable.folded
   import OwnTables._
 
   /** The properties of a table. */
@@ -30,6 +32,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     Database -> job.database,
     Slot -> job.slot,
     Job -> job.id,
+    Name -> table.target,
     TableOid -> table.oid.toString,
     Generation -> table.generation.toString
   ) ++ ofDefinition(table)
@@ -283,13 +286,16 @@ final class OwnTables(session: SparkSession, val target: Target) {
     properties.get(Job).flatMap(target.newest(table, _))
 
   /**
-   * Returns the properties of a table; none if a view or a table of another format has the name, or if the table is gone
-   * since it was listed. After any other error, it is not known whose table it is. For example, the metastore does not
+   * Returns the properties of a table; none if a view or a table of another format has the name, if the table is a clone
+   * or a copy of another one, or if it is gone since it was listed. After any other error, it is not known whose table it is. For example, the metastore does not
    * answer, or the catalog has the table, and its metadata file is on a disk that is away.
    */
   private def propertiesIn(table: String): Map[String, String] =
-    try target.properties(table)
-    catch {
+    try {
+      val found = target.properties(table)
+      val isOther = found.get(Name).exists(folded(_) != folded(table))
+      if (isOther) Map.empty else found
+    } catch {
       case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
       case known: AnalysisException if isOther(known)                             => Map.empty
     }
@@ -334,6 +340,7 @@ object OwnTables {
   private val Database = s"${Prefix}database"
   private val Slot = s"${Prefix}slot"
   private val Job = s"${Prefix}job"
+  private val Name = s"${Prefix}target"
   private val TableOid = s"${Prefix}table-oid"
   private val Generation = s"${Prefix}generation"
   private val Closed = s"${Prefix}closed"

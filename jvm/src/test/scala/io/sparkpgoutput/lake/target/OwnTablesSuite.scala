@@ -8,6 +8,7 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.sql.AnalysisException
 
+import org.apache.commons.io.FileUtils
 import org.apache.iceberg.exceptions.NotFoundException
 
 import io.sparkpgoutput.DeltaTests
@@ -115,6 +116,27 @@ class OwnTablesSuite extends DeltaTests {
       assert(target.newest(table.target, job.id).contains(MarkName(job.id, table.oid, 6)))
       assert(own.generations(job, table) == Seq(1, 6))
     }
+  }
+
+  test("a clone of a table and a copy of its folder are not tables of the job") {
+    val folder = Files.createTempDirectory("own").resolve("lake")
+    val target = Targets.of(spark, folder.toString, Some("delta"))
+    val own = filled(target)
+    val one = target.sqlName("one")
+    for (name <- Seq("cloned", "copied")) {
+      if (name == "cloned")
+        spark.sql(s"CREATE TABLE ${target.sqlName(name)} SHALLOW CLONE $one"): Unit
+      else FileUtils.copyDirectory(folder.resolve("one").toFile, folder.resolve(name).toFile)
+      assert(target.exists(name))
+      assert(own.found().own.map(_.target).sorted == Seq("one", "two"))
+      val error = intercept[LakeException](own.prepare(job, table(3, name), Map.empty))
+      assert(error.getMessage.contains("PGOUTPUT_TARGET_EXISTS"))
+    }
+    // A table of an earlier version does not have its name.
+    spark.sql(s"ALTER TABLE $one UNSET TBLPROPERTIES IF EXISTS ('spark-pgoutput.target')")
+    assert(own.found().own.map(_.target).sorted == Seq("one", "two"))
+    own.prepare(job, tables.head, Map.empty)
+    assert(target.properties("one")("spark-pgoutput.target") == "one")
   }
 
   test("the rows of a table of which an older state was restored can be those of any copy") {
