@@ -48,6 +48,13 @@ KINDS = {
         "INSERT INTO whole VALUES (150, 1, 'x'); UPDATE whole SET n = 2 WHERE id = 150;"
         "ALTER TABLE whole_new REPLICA IDENTITY FULL"
     ),
+    "toasted": (
+        "CREATE TABLE toasted_new PARTITION OF toasted FOR VALUES FROM (100) TO (200);"
+        "ALTER TABLE toasted_new ALTER v SET STORAGE EXTERNAL;"
+        "INSERT INTO toasted VALUES (150, 1, repeat('x', 5000));"
+        "UPDATE toasted SET id = 151 WHERE id = 150;"
+        "ALTER TABLE toasted_new REPLICA IDENTITY FULL"
+    ),
     "keyed": (
         "ALTER TABLE keyed_low REPLICA IDENTITY USING INDEX keyed_n;"
         "UPDATE keyed SET n = 7 WHERE id = 32; ALTER TABLE keyed_low REPLICA IDENTITY DEFAULT"
@@ -68,9 +75,9 @@ KINDS = {
         "INSERT INTO renamed_back VALUES (100, 8, 'x'); ALTER TABLE renamed_back RENAME o TO n"
     ),
 }
-FULL = ("whole", "whole_low", "whole_high")
+FULL = ("whole", "toasted")
 PUBLICATIONS = "shop,filtered,listed"
-PARTITIONED = ("attached", "detached", "emptied", "reattached", "whole", "keyed")
+PARTITIONED = ("attached", "detached", "emptied", "reattached", *FULL, "keyed")
 SETUP = "".join(
     f"CREATE TABLE {table} (id int NOT NULL, n int NOT NULL, v text, PRIMARY KEY (id))"
     + (" PARTITION BY RANGE (id)" if table in PARTITIONED else "")
@@ -91,7 +98,11 @@ SETUP = "".join(
         ),
         "ALTER TABLE multiplied ADD m int DEFAULT 5;",
         "CREATE UNIQUE INDEX keyed_n ON keyed_low (n);",
-        *(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in FULL),
+        *(
+            f"ALTER TABLE {table}{part} REPLICA IDENTITY FULL;"
+            for table in FULL
+            for part in ("", "_low", "_high")
+        ),
         "CREATE PUBLICATION filtered FOR TABLE filtered WHERE (id > 10);",
         "CREATE PUBLICATION listed FOR TABLE listed;",
         "CREATE PUBLICATION shop FOR TABLE ",

@@ -205,6 +205,9 @@ final class CutRouter(
     var column = 0
     while (column < current.inKey.length) {
       val kind = image.goTo(column)
+      // The value of a column that was not sent is not NULL. The server writes the old row with the columns of the
+      // replica identity that its partition has, and describes it by that of the root.
+      if (kind == 'n' && (image.cells ne sent)) throw TableError.keyNotSent(current.relation.name)
       if (kind == RowImage.Missing) {
         if (!sentIsKey) {
           isWhole = false
