@@ -70,13 +70,16 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
   @tailrec private def read(times: Int): Option[(Long, JobState)] = newestEpoch() match {
     case None => None
     case Some(epoch) =>
-      files.read(stateFile(epoch)) match {
-        case Some(content) => Some(epoch -> StateFormat.read(full(stateFile(epoch)), content))
+      stateOf(epoch) match {
+        case Some(state) => Some(epoch -> state)
         // The process of a later epoch has removed it since.
         case None if times > 1 => read(times - 1)
         case None => throw new IOException(s"The file ${full(stateFile(epoch))} cannot be read.")
       }
   }
+
+  private def stateOf(epoch: Long): Option[JobState] =
+    files.read(stateFile(epoch)).map(StateFormat.read(full(stateFile(epoch)), _))
 
   /**
    * Takes an epoch, and writes its first state.
@@ -109,7 +112,21 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
    *   state again
    */
   def takeAfter(kept: Option[(Long, JobState)], state: JobState): Boolean =
-    isNewest(kept) && writing(take(kept.fold(0L)(_._1) + 1, state))
+    isNewest(kept) && writing(take(kept.fold(0L)(_._1) + 1, state) && !takesLater(kept))
+
+  /**
+   * The earlier process can have written a state before it could see the new epoch, and can have removed a request that
+   * only this state has. Then this state gets an epoch, too. What it writes later does not count: it looks for a new
+   * epoch again before it removes a request.
+   *
+   * @return whether it has written such a state
+   */
+  private def takesLater(kept: Option[(Long, JobState)]): Boolean =
+    kept.exists { case (epoch, before) =>
+      val later = stateOf(epoch).filter(_ != before)
+      later.foreach(take(epoch + 2, _): Unit)
+      later.nonEmpty
+    }
 
   /**
    * Takes the epoch after the one that was read, with the newest state that its process has written. So this process ends,

@@ -64,10 +64,12 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       val areTaken = added.map(isTaken)
       wereTaken ||= areTaken.forall(identity)
     } catch {
-      case error: StartOver => job.end(error)
-      case NonFatal(_)      => () // the folder is away, which the state's writer reports
+      case error: Throwable if endsJob(error) => job.end(error)
+      case NonFatal(_) => () // the folder is away, which the state's writer reports
     }
   }
+
+  private def endsJob(error: Throwable) = error.isInstanceOf[StartOver] || job.isReplaced
 
   /** Removes old files at the start and once a day. They do no harm, so a store that refuses that is only a warning. */
   private def clean(): Unit = if (JobClock.millis >= nextCleaning) {
@@ -88,7 +90,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       take(request)
       true
     } catch {
-      case error: StartOver => throw error
+      case error: Throwable if endsJob(error) => throw error
       case NonFatal(error) =>
         underWay.remove(request.id)
         if (delayed.add(request.id))
@@ -132,7 +134,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   }
 
   /**
-   * Asks for copies. The request is removed when the state has it for all tables.
+   * Asks for copies. The request is removed when the state has it for all tables. If another process has taken the next
+   * epoch in the meantime, this state does not count, and the request stays for that process.
    *
    * @param revision the revision of the state that has the copies for which the core was already asked; 0 if there are none
    */
@@ -141,14 +144,18 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     val later = asked.collect { case (name, None) => name }
     val newest = asked.flatMap(_._2).foldLeft(revision)(math.max)
     if (later.isEmpty && core.withoutWaking(_.isWritten(newest))) {
+      job.checkEpoch()
       resyncs -= id
       remove(id)
     } else resyncs(id) = (later, newest)
   }
 
   /** The last state of the job is durable, and has all requests to the core. */
-  def stateEnded(): Unit =
-    resyncs.foreach { case (id, (later, _)) => if (later.isEmpty) remove(id) }
+  def stateEnded(): Unit = {
+    val written = resyncs.collect { case (id, (later, _)) if later.isEmpty => id }
+    if (written.nonEmpty) job.checkEpoch()
+    written.foreach(remove)
+  }
 
   /** Returns the revision that has the request; 0 if the table is not copied, and None if the job has to ask again. */
   private def ask(name: TableName): Option[Long] = core { core =>

@@ -215,6 +215,18 @@ class JobFolderSuite extends AnyFunSuite {
       assert(!open().take(9, first) && open().take(10, first))
   }
 
+  onInterrupted("a process that takes an epoch sees what the earlier one writes in this moment") {
+    (_, open) =>
+      assert(open().take(1, first))
+      val kept = open().read()
+      // The earlier process takes a request, removes its file, and has not seen the new epoch.
+      val last = first.copy(moneyScale = 3)
+      TestFileSystems.before = () => open().write(1, last)
+      assert(!open().takeAfter(kept, first))
+      assert(open().read().map(_._2).contains(last))
+      assert(open().takeAfter(open().read(), last))
+  }
+
   onEach("one process wins each epoch") { (path, open) =>
     val processes = Executors.newFixedThreadPool(4)
     try

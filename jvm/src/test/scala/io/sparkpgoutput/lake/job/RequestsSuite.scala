@@ -9,7 +9,15 @@ import scala.jdk.CollectionConverters._
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.MemoryTarget
-import io.sparkpgoutput.lake.core.{JobCore, JobSettings, JobState}
+import io.sparkpgoutput.lake.core.{
+  JobCommand,
+  JobCore,
+  JobSettings,
+  JobState,
+  SimTable,
+  TableState,
+  TableStatus
+}
 import io.sparkpgoutput.lake.folder._
 import io.sparkpgoutput.lake.target.OwnTables
 
@@ -30,13 +38,19 @@ class RequestsSuite extends SparkSessionTests {
       log: JobLog = new JobLog,
       state: JobState = start,
       look: () => Unit = () => ()
-  ) = {
+  ) =
+    requestsOf(parts(folder, log, state), look)
+
+  private def parts(folder: JobFolder, log: JobLog, state: JobState) = {
     val core = new SharedCore(new JobCore(JobSettings(), state))
     val own = new OwnTables(spark, new MemoryTarget(spark))
     val parts = new JobParts(spark, ReplicateOptions(), own, null, folder, log, core)
     parts.epoch = 8
-    new Requests(parts, new Verifications(parts, null, () => ()), look)
+    parts
   }
+
+  private def requestsOf(parts: JobParts, look: () => Unit = () => ()) =
+    new Requests(parts, new Verifications(parts, null, () => ()), look)
 
   private def states(path: Path) = Files.list(path.resolve("state")).iterator.asScala.size
 
@@ -112,6 +126,35 @@ class RequestsSuite extends SparkSessionTests {
       TestFileSystems.keepsFiles = false
       taken.take()
       assert(folder.requests().isEmpty)
+    }
+  }
+
+  test("a request stays if another process has taken over before the state with it was written") {
+    withFolder { (_, folder) =>
+      val table = TableState(
+        SimTable(16400, "orders", Vector("id")).definition,
+        TableStatus.Live,
+        generation = 1,
+        mark = Some(1L)
+      )
+      val state = start.put(table)
+      assert(folder.take(8, state))
+      folder.ask(ResyncRequest("1", Seq(table.name)))
+      val job = parts(folder, new JobLog, state)
+      val taken = requestsOf(job)
+      taken.take()
+      // The later process reads the state before the earlier one writes its own.
+      val kept = folder.read()
+      val written = job.core { core =>
+        core.take(0).collectFirst { case write: JobCommand.WriteState => write }.get
+      }
+      assert(folder.takeAfter(kept, state))
+      folder.write(8, written.state)
+      job.core(_.stateWritten(written.state, written.revision, 0))
+      taken.take()
+      intercept[LakeException](taken.stateEnded())
+      assert(folder.requests().map(_.id) == Seq("1"))
+      assert(job.error.exists(_.getMessage.contains("PGOUTPUT_OTHER_JOB")))
     }
   }
 }
