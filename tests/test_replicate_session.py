@@ -142,6 +142,26 @@ def test_a_job_that_is_stopped_before_it_has_done_all_exits_with_1(
     assert_equal(spark, job, TABLES)
 
 
+def test_a_job_that_is_stopped_at_its_start_ends_its_threads(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    """A stop interrupts a start that waits for the server, and not the end of a job that runs."""
+    assert replicate(once=True).exit_code == 0
+    threads = spark._jvm.java.lang.Thread.getAllStackTraces  # type: ignore[union-attr]
+
+    def left() -> list[str]:
+        names = [thread.getName() for thread in threads().keySet()]
+        # The thread of the job itself ends a moment after `stop`.
+        return [name for name in names if job.target in name and " replicates " not in name]
+
+    for number in range(20):
+        begun = replicate(wait=False)
+        time.sleep(number / 1000)
+        begun.stop()
+        assert begun.exception() is None
+        assert left() == []
+
+
 def test_the_report_has_a_line_for_each_commit(
     server: Server, job: LakeJob, replicate: Replicate
 ) -> None:

@@ -140,7 +140,7 @@ final class Replication private[job] (
     }
     running.stop()
     // The server can still be making the slot.
-    if (!running.isRunning) thread.interrupt()
+    running.interrupt(thread)
     ended.await()
   }
 

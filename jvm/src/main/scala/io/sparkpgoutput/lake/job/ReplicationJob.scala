@@ -87,7 +87,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
       val core = new SharedCore(new JobCore(settings, start))
       parts =
         new JobParts(session, options, ready.ownTables, ready.catalog, ready.folder, log, core)
-      threads = new JobThreads(session, options.toString, options.parallelCopies)
+      synchronized {
+        threads = new JobThreads(session, options.toString, options.parallelCopies)
+        // An interrupt that came too late for the start would prevent the end of these threads.
+        Thread.interrupted(): Unit
+      }
       applier = new TableApplier(parts)
       maintenance = new TableMaintenance(parts, threads, () => verifications.readsVersions)
       copier = new TableCopier(parts)
@@ -391,8 +395,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   /** Whether the job has read its slot, and so has an epoch. */
   def hasSlot: Boolean = parts != null && parts.epoch > 0
 
-  /** Whether the threads of the job run. */
-  def isRunning: Boolean = threads != null && !isClosed
+  /** Interrupts the thread of [[run]], unless the threads of the job run, which [[stop]] ends in order. */
+  def interrupt(thread: Thread): Unit = synchronized(
+    if (threads == null || isClosed) thread.interrupt()
+  )
 
   /** True if the job ended before it had everything that the option `once` asks for. */
   def isCutShort: Boolean = options.once && !hasEverything
