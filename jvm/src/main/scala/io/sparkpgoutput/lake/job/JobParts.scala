@@ -255,6 +255,9 @@ final class JobThreads(session: SparkSession, name: String, copiers: Int) extend
     /** Runs something in a thread of the pool, unless the threads of this pool have been ended. */
     def apply(body: => Unit): Unit =
       try pool.execute { () =>
+          // Of the thread that has started the job, for example a cell of a notebook, whose jobs somebody can cancel.
+          context.clearJobGroup()
+          context.clearJobTags()
           context.addJobTag(tag)
           try ClonedSession.within(session)(body)
           catch {

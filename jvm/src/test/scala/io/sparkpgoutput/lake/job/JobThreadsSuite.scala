@@ -1,7 +1,13 @@
 package io.sparkpgoutput.lake.job
 
 import java.util.concurrent.atomic.AtomicInteger
-import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit, TimeoutException}
+import java.util.concurrent.{
+  ConcurrentLinkedQueue,
+  CountDownLatch,
+  LinkedBlockingQueue,
+  TimeUnit,
+  TimeoutException
+}
 
 import scala.jdk.CollectionConverters._
 
@@ -97,6 +103,25 @@ class JobThreadsSuite extends SparkSessionTests {
       threads.look(looks += 1)
       threads.close() // A look that runs ends first.
       assert(looks == 0)
+    }
+  }
+
+  test("who cancels the work of the thread that has started the job does not cancel that of the job") {
+    val context = spark.sparkContext
+    context.setJobGroup("cell", "a cell of a notebook", interruptOnCancel = true)
+    context.addJobTag("cell")
+    try
+      withThreads { threads =>
+        val found = new LinkedBlockingQueue[(Option[String], Set[String])]
+        threads.look(found.add(
+          Option(context.getLocalProperty("spark.jobGroup.id")) -> context.getJobTags()
+        ): Unit)
+        val (group, tags) = found.poll(10, TimeUnit.SECONDS)
+        assert(group.isEmpty && tags.size == 1 && !tags("cell"), group -> tags)
+      }
+    finally {
+      context.clearJobGroup()
+      context.clearJobTags()
     }
   }
 
