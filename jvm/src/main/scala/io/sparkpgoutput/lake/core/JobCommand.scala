@@ -191,7 +191,11 @@ final private class TableWork {
     case _ => false
   })
 
-  def isCommitted: Boolean = phase == Phase.Applying || phase.isInstanceOf[Phase.Defining]
+  /**
+   * Whether it has one of the places for commits. While its next definition waits for the state, it has none: the
+   * checkpoint folder can be away for hours, and other tables need no state for their commits.
+   */
+  def isCommitted: Boolean = phase == Phase.Applying
 
   /** Returns whether the definition or the rights have changed since the last begin of a commit. */
   def hasNewFingerprint: Boolean = fingerprint.nonEmpty && fingerprint != triedWith

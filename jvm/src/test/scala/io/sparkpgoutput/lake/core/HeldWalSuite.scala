@@ -65,6 +65,21 @@ class HeldWalSuite extends JobCoreTests {
     assert(core.state.tables.values.forall(_.status == Live))
   }
 
+  test("a table whose new columns wait for the checkpoint folder takes no place from other tables") {
+    val (core, _) = job(
+      start.put(TableState(other, Live, generation = 2, mark = Some(100L))),
+      JobSettings(appliers = 1)
+    )
+    def cuts(commands: Seq[JobCommand]) = commands.collect { case ApplyCut(oid, _) => oid }
+    val Seq(first) = cuts(core.take(0)): @unchecked
+    core.defines(first, NextDefinition(core.state.tables(first).table, Map.empty))
+    val commands = core.take(1)
+    assert(cuts(commands) == core.state.tables.keySet.toSeq.filter(_ != first))
+    val write = commands.collectFirst { case found: WriteState => found }.get
+    core.stateWritten(write.state, write.revision, 2)
+    assert(core.take(2).contains(AlterColumns(first)))
+  }
+
   test("while the queues are full, tables do not wait for their interval") {
     val (core, queue) = job(settings = JobSettings(intervalMillis = 600000))
     compared(core)
