@@ -48,15 +48,18 @@ private[sparkpgoutput] object ConnectionError {
     }
   }
 
-  /** The error if the server does not make a slot. If the statement or its session was ended, the slot is not why. */
+  /**
+   * The error if the server does not make a slot. If the statement or its session was ended, or the server lacks memory
+   * or room on its disk, the slot is not why.
+   */
   def ofCreation(error: SQLException, address: ServerAddress, slot: String): SourceException =
     if (Ended.exists(state(error).startsWith)) of(error, address)
     else ofSetup(error, address).getOrElse(
       new SourceException("PGOUTPUT_SLOT_NOT_CREATED", "slot" -> slot, "said" -> onOneLine(error))
     )
 
-  /** Classes of SQLSTATEs of connections, of transactions that lose, of statements that somebody ends, and of disks. */
-  private val Ended = Set("08", "40", "57", "58")
+  /** Begins of SQLSTATEs of connections, of transactions that lose, of statements that somebody ends, and of disks. */
+  private val Ended = Set("08", "40", DiskFull, OutOfMemory, "57", "58")
 
   /**
    * Explains an error of the server while it sends changes. PostgreSQL 14 to 17 look up the

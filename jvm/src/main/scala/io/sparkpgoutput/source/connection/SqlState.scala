@@ -19,6 +19,8 @@ private[sparkpgoutput] object SqlState {
   val UndefinedObject = "42704"
   val UndefinedTable = "42P01"
   val DuplicateObject = "42710"
+  val DiskFull = "53100"
+  val OutOfMemory = "53200"
   val TooManyConnections = "53300"
   val NotInPrerequisiteState = "55000"
   val ObjectInUse = "55006"
