@@ -65,7 +65,9 @@ class HeldWalSuite extends JobCoreTests {
     assert(core.state.tables.values.forall(_.status == Live))
   }
 
-  test("a table whose new columns wait for the checkpoint folder takes no place from other tables") {
+  test(
+    "a table whose new columns wait for the checkpoint folder takes no place from other tables"
+  ) {
     val (core, _) = job(
       start.put(TableState(other, Live, generation = 2, mark = Some(100L))),
       JobSettings(appliers = 1)

@@ -106,7 +106,9 @@ class JobThreadsSuite extends SparkSessionTests {
     }
   }
 
-  test("who cancels the work of the thread that has started the job does not cancel that of the job") {
+  test(
+    "who cancels the work of the thread that has started the job does not cancel that of the job"
+  ) {
     val context = spark.sparkContext
     context.setJobGroup("cell", "a cell of a notebook", interruptOnCancel = true)
     context.addJobTag("cell")
