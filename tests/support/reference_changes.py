@@ -371,7 +371,9 @@ def rows(
         if before is not None:
             yield 0, of("update_preimage", before)
         after = cells(position, columns, fields["new"])
-        filled = {**(before or {}), **after}
+        # NULL is not TOASTed: the partition of the row has another replica identity than its root.
+        known_before = {name: cell for name, cell in (before or {}).items() if cell is not None}
+        filled = {**known_before, **after}
         yield 1, of("update_postimage", {name: filled[name] for name in columns if name in filled})
 
 

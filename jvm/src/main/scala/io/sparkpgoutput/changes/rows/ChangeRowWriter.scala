@@ -309,7 +309,10 @@ final class RowImage {
       val kind = sent.goTo(column)
       if (kind == RowImage.Missing && old != null && (!oldIsKey || isKey(column))) {
         found = old
-        old.goTo(column)
+        val before = old.goTo(column)
+        // NULL is not TOASTed. A partition with another replica identity than its root has NULL in the columns that its
+        // own identity lacks, because the server describes the old row by the identity of the root.
+        if (before == 'n') RowImage.Missing else before
       } else kind
     }
 

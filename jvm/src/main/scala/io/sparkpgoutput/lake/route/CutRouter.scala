@@ -205,15 +205,14 @@ final class CutRouter(
     var column = 0
     while (column < current.inKey.length) {
       val kind = image.goTo(column)
-      // The value of a column that was not sent is not NULL. The server writes the old row with the columns of the
-      // replica identity that its partition has, and describes it by that of the root.
-      if (kind == 'n' && (image.cells ne sent)) throw TableError.keyNotSent(current.relation.name)
       if (kind == RowImage.Missing) {
+        // An old row with all columns has the values that the new row lacks.
+        val hasOld = old != null && !oldIsKey
+        if (hasOld || current.inKey(column)) throw TableError.keyNotSent(current.relation.name)
         if (!sentIsKey) {
           isWhole = false
           current.unsent(column) = true
         }
-        if (current.inKey(column)) throw TableError.keyNotSent(current.relation.name)
       } else if (current.inKey(column)) {
         val cells = image.cells
         if (kind == 'n') {
