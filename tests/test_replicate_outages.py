@@ -316,6 +316,42 @@ def assert_handled_once(running: spark_pgoutput.Replication) -> None:
 
 
 @pytest.mark.lake
+def test_a_job_goes_on_while_the_server_cannot_show_a_row_filter(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """PostgreSQL has such an error (XX000) if a column of the filter is dropped at that moment."""
+    server.execute(
+        "CREATE TABLE filtered (id int PRIMARY KEY); CREATE TABLE wider (id int, n int);"
+        "CREATE PUBLICATION f FOR TABLE filtered WHERE (id > 0), good;"
+        "CREATE PUBLICATION other FOR TABLE wider WHERE (n > 0) WITH (publish = 'insert');"
+        "CREATE TABLE filters AS SELECT prrelid::regclass::text AS name, prqual AS filter"
+        " FROM pg_publication_rel"
+    )
+    filtered_by = (
+        "UPDATE pg_publication_rel SET prqual = (SELECT filter FROM filters"
+        " WHERE name = '{}') WHERE prrelid = 'filtered'::regclass"
+    )
+    job = LakeJob(tmp_path, server, "delta", publication="f")
+    with job.session(spark) as replicate:
+        running = replicate()
+        report = JobReport(running)
+        wait_until_equal(spark, job, running, ["good", "filtered"])
+        server.execute(filtered_by.format("wider"))
+        wait_while_running(
+            running,
+            lambda: report.lines("The catalog of the server cannot be read"),
+            PATIENCE,
+            0.1,
+        )
+        server.execute("INSERT INTO good VALUES (2, 'b')")
+        wait_until_equal(spark, job, running, ["good"])
+        server.execute(filtered_by.format("filtered"))
+        server.execute("INSERT INTO filtered VALUES (1); INSERT INTO good VALUES (3, 'c')")
+        wait_until_equal(spark, job, running, ["good", "filtered"])
+        running.stop()
+
+
+@pytest.mark.lake
 def test_a_process_does_a_request_once_if_its_file_cannot_be_removed(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

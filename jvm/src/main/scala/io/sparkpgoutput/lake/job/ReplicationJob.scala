@@ -291,7 +291,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         catch {
           case error: Throwable =>
             lookAt = now + MillisAfterFailedLook
-            if (TableFailures.isPassing(error) || error.isInstanceOf[InterruptedException])
+            if (error.isInstanceOf[InterruptedException] || TableFailures.mayPass(error))
               catalogWait.fails("The catalog of the server cannot be read", error)
             else if (!isStopping) parts.end(error)
         } finally isLooking = false

@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.job
 import java.io.IOException
 import java.net.{SocketException, SocketTimeoutException, UnknownHostException}
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.SparkException
 
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException, SourceException}
@@ -23,6 +25,13 @@ object TableFailures {
    */
   private val PassingStates = Set("08", "28", "53", "57", "58", "40", SqlState.LockNotAvailable)
 
+  /**
+   * The SQLSTATEs of the server that another attempt need not have: tables that are gone or in use, and internal errors,
+   * which PostgreSQL reports if a table changes while its definition is read.
+   */
+  private val RetriedStates =
+    Set(SqlState.UndefinedTable, SqlState.ObjectInUse, SqlState.InternalError)
+
   /** How many characters of a text are shown and kept. */
   final private val MostText = 2000
 
@@ -30,6 +39,7 @@ object TableFailures {
   private val LostTasks =
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
 
+  final private val Connection = "PGOUTPUT_CONNECTION"
   final private val OtherJob = "PGOUTPUT_OTHER_JOB"
 
   /** The errors that a new copy of the table corrects. If another process has taken over, the job ends instead. */
@@ -67,6 +77,8 @@ object TableFailures {
           TableFailure.Retried
         case _ if known(error).exists(_.getSqlState == SqlState.InsufficientPrivilege) =>
           TableFailure.Retried
+        case Some(Connection) if known(error).exists(found => RetriedStates(found.getSqlState)) =>
+          TableFailure.Retried
         case Some(_) => TableFailure.Lasting
         case None    => TableFailure.Retried
       }
@@ -78,13 +90,16 @@ object TableFailures {
     !isPassing(error) && known(error).exists(_.isInstanceOf[SourceException]) &&
       condition(error).exists(EndsJob)
 
+  /** Returns whether the job goes on after an error that concerns no table, and tries again. */
+  def mayPass(error: Throwable): Boolean = NonFatal(error) && of(error).passes
+
   /** Returns whether another process, a store or the server is the reason, which passes by itself. */
   def isPassing(error: Throwable): Boolean = ErrorCauses.of(error).exists(passes)
 
   private def passes(cause: Throwable): Boolean = cause match {
     case found: PgOutputException =>
       found.getCondition match {
-        case "PGOUTPUT_CONNECTION" => PassingStates.exists(found.getSqlState.startsWith)
+        case Connection => PassingStates.exists(found.getSqlState.startsWith)
         // A statement such as TRUNCATE interrupted the copy. The next attempt has a newer snapshot.
         case "PGOUTPUT_COMMIT_CONFLICT" | "PGOUTPUT_COPY_INTERRUPTED" => true
         case _                                                        => false

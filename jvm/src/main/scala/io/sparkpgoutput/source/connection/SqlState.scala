@@ -27,4 +27,5 @@ private[sparkpgoutput] object SqlState {
   val LockNotAvailable = "55P03"
   val AdminShutdown = "57P01"
   val CannotConnectNow = "57P03"
+  val InternalError = "XX000"
 }

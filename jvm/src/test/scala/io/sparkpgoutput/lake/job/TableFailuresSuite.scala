@@ -78,8 +78,13 @@ class TableFailuresSuite extends AnyFunSuite {
     val passing =
       Seq("08000", "08006", "28P01", "53100", "53300", "57014", "57P01", "57P03", "58030")
     assertKind(TableFailure.Waits)(passing.map(ofServer): _*)
-    val lasting = Seq("42P01", "3D000", "22023", "55006", "XX000")
-    assertKind(TableFailure.Lasting)(lasting.map(ofServer): _*)
+    assertKind(TableFailure.Lasting)(Seq("3D000", "22012", "22023").map(ofServer): _*)
+    val retried = Seq("42501", "42P01", "55006", "XX000")
+    assertKind(TableFailure.Retried)(retried.map(ofServer): _*)
+    assert((passing ++ retried).map(ofServer).forall(TableFailures.mayPass))
+    val ended = Seq(ofServer("3D000"), new OutOfMemoryError) ++
+      Errors.source("PGOUTPUT_SLOT_NOT_FOUND", "PGOUTPUT_TIMELINE")
+    assert(!ended.exists(TableFailures.mayPass))
     assertKind(TableFailure.Retried)(new SQLException("of somebody else's database", "08006"))
   }
 
@@ -105,7 +110,6 @@ class TableFailuresSuite extends AnyFunSuite {
       ): _*
     )
     assertKind(TableFailure.Retried)(
-      ofServer("42501"),
       new AnalysisException("TABLE_OR_VIEW_NOT_FOUND", Map("relationName" -> "orders"), None),
       new FileNotFoundException("part-00000.parquet"),
       new SparkException("Something else", null),
