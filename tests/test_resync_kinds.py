@@ -55,6 +55,10 @@ KINDS = {
         "UPDATE toasted SET id = 151 WHERE id = 150;"
         "ALTER TABLE toasted_new REPLICA IDENTITY FULL"
     ),
+    "indexed": (
+        "ALTER TABLE indexed_low REPLICA IDENTITY USING INDEX indexed_n;"
+        "DELETE FROM indexed WHERE id = 32; ALTER TABLE indexed_low REPLICA IDENTITY FULL"
+    ),
     "keyed": (
         "ALTER TABLE keyed_low REPLICA IDENTITY USING INDEX keyed_n;"
         "UPDATE keyed SET n = 7 WHERE id = 32; ALTER TABLE keyed_low REPLICA IDENTITY DEFAULT"
@@ -75,7 +79,12 @@ KINDS = {
         "INSERT INTO renamed_back VALUES (100, 8, 'x'); ALTER TABLE renamed_back RENAME o TO n"
     ),
 }
-FULL = ("whole", "toasted")
+# Other changes are found by a comparison of the catalog, and these by the messages.
+REASONS = {
+    **dict.fromkeys(("whole", "toasted"), "does not have all columns of the replica identity"),
+    **dict.fromkeys(("keyed", "indexed"), "has NULL in a column of the table's replica identity"),
+}
+FULL = ("whole", "toasted", "indexed")
 PUBLICATIONS = "shop,filtered,listed"
 PARTITIONED = ("attached", "detached", "emptied", "reattached", *FULL, "keyed")
 SETUP = "".join(
@@ -97,7 +106,7 @@ SETUP = "".join(
             for table in KINDS
         ),
         "ALTER TABLE multiplied ADD m int DEFAULT 5;",
-        "CREATE UNIQUE INDEX keyed_n ON keyed_low (n);",
+        *(f"CREATE UNIQUE INDEX {table}_n ON {table}_low (n);" for table in ("keyed", "indexed")),
         *(
             f"ALTER TABLE {table}{part} REPLICA IDENTITY FULL;"
             for table in FULL
@@ -135,6 +144,7 @@ def test_each_kind_of_change_copies_the_table_again(
             warnings = [line for line in report if f"WARNING: The table public.{table} is" in line]
             assert len(warnings) == 1, (table, warnings)
             assert "[PGOUTPUT_TABLE_CHANGED]" in warnings[0]
+            assert REASONS.get(table, "") in warnings[0], warnings
             assert_equal(spark, job, table)
 
 

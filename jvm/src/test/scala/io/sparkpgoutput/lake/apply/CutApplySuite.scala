@@ -156,23 +156,22 @@ class CutApplySuite extends TableTests {
           Seq("id" -> IntegerType, "v" -> StringType)
         )
         create(full)
+        val isMissing = "does not have all columns of the replica identity"
+        // The old row of a partition with another identity has NULL, and a TOASTed value is not NULL.
+        val toasted =
+          StreamMessages.update(Seq("2", StreamMessages.Unchanged), old = Seq("1", null), oid = oid)
+        // A primary key is not NULL either.
+        val indexed =
+          Option.when(key.nonEmpty)(StreamMessages.delete(old = Seq(null, "a"), oid = oid))
         for (
-          update <- Seq(
-            StreamMessages.update(Seq("1", "b"), oid = oid),
-            // The old row of a partition with another identity has NULL, and a TOASTed value is not NULL.
-            StreamMessages.update(
-              Seq("2", StreamMessages.Unchanged),
-              old = Seq("1", null),
-              oid = oid
-            )
-          )
+          (change, says) <- Seq(
+            StreamMessages.update(Seq("1", "b"), oid = oid) -> isMissing,
+            toasted -> isMissing
+          ) ++ indexed.map(_ -> "has NULL in a column of the table's replica identity")
         ) {
-          val found =
-            run(batch(full, 100)(Seq(full.insert(Seq("1", "a")), update)), 110, Seq(full), memory)
-          assert(
-            error(found(oid)).getMessage
-              .contains("does not have all columns of the replica identity")
-          )
+          val messages = Seq(full.insert(Seq("1", "a")), change)
+          val found = run(batch(full, 100)(messages), 110, Seq(full), memory)
+          assert(error(found(oid)).getMessage.contains(says))
           assert(content(full).isEmpty)
         }
       }
@@ -368,7 +367,7 @@ class CutApplySuite extends TableTests {
       create(keyed)
       val messages = Seq(StreamMessages.delete(key = Seq(null, "5"), oid = 44))
       val found = run(batch(keyed, 100)(messages), 110, Seq(keyed), memory, repairs = true)
-      assert(error(found(44)).getMessage.contains("A partition had another replica identity"))
+      assert(error(found(44)).getMessage.contains("a partition had another replica identity"))
   }
 
   test("a commit frees all rows that it has stored") {
