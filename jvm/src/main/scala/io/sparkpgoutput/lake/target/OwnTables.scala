@@ -17,7 +17,7 @@ import io.sparkpgoutput.lake.direct.SideBySide
 /**
  * The tables of a target that a job has made. Each has properties that say which job made it, and of
  * which source table it is a copy. The mark of the newest generation says which changes it has. A clone of such a table
- * has the same properties, and so has a copy of its folder. Both have another name than the properties say.
+ * has the same properties, and so has a copy of its folder. The properties say the name of the other table.
  *
  * No other table of the target is touched.
  */
@@ -287,14 +287,17 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /**
    * Returns the properties of a table; none if a view or a table of another format has the name, if the table is a clone
-   * or a copy of another one, or if it is gone since it was listed. After any other error, it is not known whose table it is. For example, the metastore does not
-   * answer, or the catalog has the table, and its metadata file is on a disk that is away.
+   * or a copy of another one, or if it is gone since it was listed. After any other error, it is not known whose table
+   * it is. For example, the metastore does not answer, or the catalog has the table, and its metadata file is on a disk
+   * that is away.
    */
   private def propertiesIn(table: String): Map[String, String] =
     try {
       val found = target.properties(table)
-      val isOther = found.get(Name).exists(folded(_) != folded(table))
-      if (isOther) Map.empty else found
+      // If there is no table with the former name, a user has renamed the table.
+      val isCopy =
+        found.get(Name).exists(name => folded(name) != folded(table) && target.exists(name))
+      if (isCopy) Map.empty else found
     } catch {
       case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
       case known: AnalysisException if isOther(known)                             => Map.empty
@@ -392,7 +395,7 @@ object OwnTables {
         oid,
         generation,
         modeOf(properties),
-        properties.get(StartOver).filter(_ != NoRequest)
+        properties.get(StartOver).filter(found => found.nonEmpty && found != NoRequest)
       )
   }
 }

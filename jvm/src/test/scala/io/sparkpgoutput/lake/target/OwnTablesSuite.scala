@@ -4,9 +4,9 @@ import java.io.IOException
 import java.net.URI
 import java.nio.file.{Files, Path}
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.IntegerType
-import org.apache.spark.sql.AnalysisException
 
 import org.apache.commons.io.FileUtils
 import org.apache.iceberg.exceptions.NotFoundException
@@ -132,6 +132,11 @@ class OwnTablesSuite extends DeltaTests {
       val error = intercept[LakeException](own.prepare(job, table(3, name), Map.empty))
       assert(error.getMessage.contains("PGOUTPUT_TARGET_EXISTS"))
     }
+    // A table that a user has renamed is still one.
+    target.drop("one")
+    assert(own.found().own.map(_.target).sorted == Seq("cloned", "copied", "two"))
+    FileUtils.copyDirectory(folder.resolve("copied").toFile, folder.resolve("one").toFile)
+    DeltaLog.clearCache()
     // A table of an earlier version does not have its name.
     spark.sql(s"ALTER TABLE $one UNSET TBLPROPERTIES IF EXISTS ('spark-pgoutput.target')")
     assert(own.found().own.map(_.target).sorted == Seq("one", "two"))
