@@ -407,6 +407,8 @@ def test_a_job_starts_over_although_a_table_cannot_note_it(
         wait_until_equal(spark, job, running, ["good", "fixed"])
         running.stop()
         assert running.exception() is None
+        # The next process knows that the copies are made.
+        assert copied(replicate(once=True)) == 0
 
 
 @pytest.mark.lake

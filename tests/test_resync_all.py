@@ -96,6 +96,8 @@ def test_a_job_starts_over_after_a_loss_of_its_slot_or_checkpoint(
             spark.sql(f"RESTORE TABLE {job.sql_name('orders')} TO VERSION AS OF {version}")
             assert copied(replicate(once=True)) == 1
             assert_equal(spark, job, TABLES)
+            properties = spark.sql(f"SHOW TBLPROPERTIES {job.sql_name('orders')}").collect()
+            assert ("spark-pgoutput.start-over", "false") in properties
 
 
 def test_one_of_two_jobs_that_share_a_target_starts_over(

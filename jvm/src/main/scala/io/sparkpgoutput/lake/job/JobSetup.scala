@@ -345,10 +345,10 @@ final private[job] class ReadyJob(
     )
   }
 
-  /** The last 100 requests. Nothing tells a request without an id from a later one, so it is not among them. */
+  /** These requests, and the last 100 before. Nothing tells a request without an id from a later one, so it is left out. */
   private def nowStartedFor =
-    (requests.map(_.id) ++ requestsForAll.filter(_ != OwnTables.UnnamedRequest) ++ startedFor)
-      .distinct.take(100)
+    (requests.map(_.id) ++ requestsForAll.filter(_ != OwnTables.UnnamedRequest) ++
+      startedFor.take(100)).distinct
 
   private def again(table: TableState) = table.keepingFormer.copy(
     status = TableStatus.Copying("A copy of all tables was requested."),
@@ -392,15 +392,16 @@ final private[job] class ReadyJob(
       )
 
   /** The process has its epoch, with a state in which the requests are done. [[Requests]] removes their files. */
-  def taken(): Unit =
-    if (startsOver) forgetStartOver()
-    else
-      jobTables.filter(table => table.properties.job == start.state.id && !isOfServer(table))
-        .foreach(table =>
-          // The next process notes it, if this one cannot.
-          try ownTables.noteServer(table.target, start.state)
-          catch { case NonFatal(error) => cannotRead(table.target, error) }
-        )
+  def taken(): Unit = {
+    val own = jobTables.filter(_.properties.job == start.state.id)
+    // A table of which an older state was restored can have a request, too.
+    if (startsOver || own.exists(_.properties.startOver.nonEmpty)) forgetStartOver()
+    if (!startsOver) own.filterNot(isOfServer).foreach { table =>
+      // The next process notes it, if this one cannot.
+      try ownTables.noteServer(table.target, start.state)
+      catch { case NonFatal(error) => cannotRead(table.target, error) }
+    }
+  }
 
   private def forgetStartOver(): Unit = {
     def unlessAway(table: String)(change: => Unit): Unit =
@@ -409,7 +410,7 @@ final private[job] class ReadyJob(
         case NonFatal(error) =>
           log.warn(
             s"$table can still ask for copies of all tables, because it cannot be changed: " +
-              s"${TableFailures.text(error)} The next process of the job makes these copies again."
+              s"${TableFailures.text(error)} If the checkpoint folder is lost, the job makes these copies again."
           )
       }
     unlessAway("A table of the target") {
