@@ -47,7 +47,10 @@ final class Replication private[job] (
   thread.start()
 
   private def run(): Unit =
-    try
+    try {
+      // Of the thread that has started the job, for example a cell of a notebook, whose Spark jobs somebody can cancel.
+      session.sparkContext.clearJobGroup()
+      session.sparkContext.clearJobTags()
       while (runToEnd(current)) {
         hasStartedAgain = true
         val again = startAgain()
@@ -60,7 +63,7 @@ final class Replication private[job] (
           throw new InterruptedException
         }
       }
-    catch {
+    } catch {
       case error: Throwable if !stopping =>
         jobLog.ended(s"The job that replicates $options has ended", error)
         failure = Some(error)
