@@ -112,16 +112,19 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
    *   state again
    */
   def takeAfter(kept: Option[(Long, JobState)], state: JobState): Boolean =
-    isNewest(kept) && writing(take(kept.fold(0L)(_._1) + 1, state) && !takesLater(kept))
+    isNewest(kept) && writing(take(kept.fold(0L)(_._1) + 1, state) && !keepsLater(kept))
 
   /**
-   * The earlier process can have written a state before it could see the new epoch, and can have removed a request that
-   * only this state has. Then this state gets an epoch, too. What it writes later does not count: it looks for a new
-   * epoch again before it removes a request.
+   * Looks whether the earlier process has written another state since the caller read it. That process can have removed
+   * a request which only its last state has. So this state gets the epoch after that of the caller, and the caller
+   * starts again with it.
    *
-   * @return whether it has written such a state
+   * The earlier process looks for a later epoch between its write and the removal. So one of both processes sees what
+   * the other one has written. Only if the caller is killed between its two writes, such a request is lost.
+   *
+   * @return whether the earlier process has written another state
    */
-  private def takesLater(kept: Option[(Long, JobState)]): Boolean =
+  private def keepsLater(kept: Option[(Long, JobState)]): Boolean =
     kept.exists { case (epoch, before) =>
       val later = stateOf(epoch).filter(_ != before)
       later.foreach(take(epoch + 2, _): Unit)

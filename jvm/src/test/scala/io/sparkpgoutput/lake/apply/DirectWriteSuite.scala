@@ -10,11 +10,11 @@ import scala.concurrent.duration.Duration
 import scala.concurrent.{Await, Future}
 import scala.util.{Random, Success, Try}
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.functions.{lit, udf}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType, VarcharType}
-import org.apache.spark.sql.Row
 
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.PgOutputException

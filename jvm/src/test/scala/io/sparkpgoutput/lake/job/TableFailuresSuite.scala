@@ -83,7 +83,7 @@ class TableFailuresSuite extends AnyFunSuite {
     assertKind(TableFailure.Retried)(retried.map(ofServer): _*)
     assert((passing ++ retried).map(ofServer).forall(TableFailures.mayPass))
     val ended =
-      Seq(ofServer("3D000"), Errors.source("PGOUTPUT_TIMELINE"), new OutOfMemoryError)
+      Seq(ofServer("3D000"), Errors.source("PGOUTPUT_SLOT_MOVED"), new OutOfMemoryError)
     assert(!ended.exists(TableFailures.mayPass))
     assertKind(TableFailure.Retried)(new SQLException("of somebody else's database", "08006"))
   }
