@@ -28,8 +28,8 @@ import io.sparkpgoutput.types.InfinityMode
  *   job confirms it. Each table that does not need a copy has all transactions below it.
  * @param tables the tables by the oids that they have at the server
  * @param startedFor
- *   the ids of the requests with which the job has started over, those of the last time first. Their files can still be there, and
- *   older states of tables have them.
+ *   the ids of the requests with which the job has started over, those of the last time first. Their files can still be
+ *   there, and older states of tables have them.
  */
 final case class JobState(
     id: String,

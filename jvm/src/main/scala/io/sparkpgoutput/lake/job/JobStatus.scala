@@ -36,7 +36,7 @@ import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
  * @param read the read LSN
  * @param waits what the whole job waits for
  * @param problem why the job does not read the slot; None if it does
- * @param hasEnded whether the job has ended, so that it writes no other status
+ * @param hasEnded whether the job has ended. If it starts over in the same process, the next status says so.
  * @param silence the seconds since the last message of the server
  * @param slot the slot, if the server has just answered
  * @param commits the commits of the tables, by their oids
