@@ -141,6 +141,13 @@ SHAPES: dict[str, tuple[str, list[str] | None]] = {
             UNION ALL SELECT d FROM {DECODED} WHERE seq % 2 = 1)""",
         ["[type]", "[type]"],
     ),
+    # The columns of a union have the ids of those of its first input.
+    "decode above a union": (
+        """SELECT sum({decode}(data, in_stream).xid), count(d), max(d.type) FROM (
+             SELECT data, in_stream, {decode}(data, in_stream) AS d FROM {messages} WHERE seq % 2 = 0
+             UNION ALL SELECT data, in_stream, NULL FROM {messages} WHERE seq % 2 = 1)""",
+        ["", "[xid]"],
+    ),
     "join": (
         f"""SELECT c.seq, c.d.type, c.d.new.kinds, r.d.relation.name FROM {DECODED} c
             JOIN (SELECT * FROM {DECODED} WHERE d.type = 'RELATION') r

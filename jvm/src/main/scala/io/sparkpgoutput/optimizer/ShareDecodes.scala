@@ -118,7 +118,10 @@ final private class ShareDecodes(hasOuterJoin: Boolean) extends PredicateHelper 
    * @param above the decodes in the operators above that take columns from here
    */
   private def share(plan: LogicalPlan, above: Set[Expression]): LogicalPlan =
-    if (!TransparentOperators.contains(plan)) plan.mapChildren(shareAll)
+    // The columns of a union have the ids of those of its first input, which do not say what the others have. So what is
+    // known of the columns below an operator does not count above it.
+    if (!TransparentOperators.contains(plan))
+      plan.mapChildren(new ShareDecodes(hasOuterJoin).shareAll(_))
     else {
       val wanted = above ++ decodesIn(plan.expressions).map(_.canonicalized)
       val operator = reuse(withChildren(plan, plan.children.map(share(_, wanted))))
