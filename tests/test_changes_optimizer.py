@@ -94,6 +94,22 @@ def test_a_query_makes_only_what_it_uses_and_gives_the_same(
         assert found == rows_of(spark.sql(query))
 
 
+def test_subqueries_of_different_columns_are_not_one(
+    spark: SparkSession, stored_messages: DataFrame
+) -> None:
+    """Spark makes one subquery of two whose plans are equal but for the names of columns."""
+    (found,) = spark.sql(
+        f"""SELECT (SELECT max(_xid) FROM {TYPED}), (SELECT max(_ordinal) FROM {TYPED}),
+                   (SELECT max(id) FROM {TYPED}), (SELECT max(k) FROM {TYPED}),
+                   (SELECT max(v) FROM {TYPED}), (SELECT max(_table) FROM {TYPED})"""
+    ).collect()
+    columns = ("_xid", "_ordinal", "id", "k", "v", "_table")
+    expected = spark.sql(f"SELECT {', '.join(columns)} FROM {TYPED}").agg(
+        *(F.max(name) for name in columns)
+    )
+    assert [tuple(found)] == [tuple(row) for row in expected.collect()]
+
+
 @pytest.mark.parametrize("spread", ["cached", "in other partitions", "of an aggregate", "sorted"])
 def test_adaptive_execution_changes_no_result(
     spark: SparkSession, stored_messages: DataFrame, spread: str

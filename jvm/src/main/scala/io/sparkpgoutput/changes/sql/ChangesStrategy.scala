@@ -21,8 +21,7 @@ import io.sparkpgoutput.protocol.Lsn
 /** Plans the operators of the table functions. */
 object ChangesStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case changes @ TableChanges(children, options, _, _, _, isStream) =>
-      val format = changes.requiredFormat
+    case changes @ TableChanges(children, options, format, _, _, isStream) =>
       val inputs = children.map(planLater)
       Seq(
         if (isStream) StreamedChangesExec(inputs.head, changes.output, options, format)

@@ -14,7 +14,10 @@ import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeSchema}
  *   the messages and, with the option `relations`, the earlier messages; both have the columns of
  *   [[io.sparkpgoutput.changes.MessageColumns]]. In a stream, the child has
  *   [[io.sparkpgoutput.changes.streaming.CommittedMessage]]s.
- * @param format the format of rows with all columns
+ * @param format
+ *   the format of the rows, without `_source`. It has the names of the columns, so that plans of different columns are
+ *   not equal: Spark compares plans without the names of attributes, and makes one subquery of two whose plans are
+ *   equal.
  */
 case class TableChanges(
     children: Seq[LogicalPlan],
@@ -32,10 +35,14 @@ case class TableChanges(
     copy(children = MessagesOperator.withSameSources(children))
 
   /** Keeps only the columns that are used. */
-  def withColumns(used: AttributeSet): TableChanges = copy(
-    columns = columns.filter(used.contains),
-    sourceId = source.filter(used.contains).map(_.exprId)
-  )
+  def withColumns(used: AttributeSet): TableChanges = {
+    val kept = columns.filter(used.contains)
+    copy(
+      format = format.select(kept.map(_.name).toSet),
+      columns = kept,
+      sourceId = source.filter(used.contains).map(_.exprId)
+    )
+  }
 
   /** Keeps only the rows with these values of `_table` and `_change_type`; None keeps all. */
   def withValues(tables: Option[Set[String]], changeTypes: Option[Set[String]]): TableChanges = {
@@ -47,9 +54,6 @@ case class TableChanges(
   def changeType: Option[Attribute] = column(ChangeSchema.CHANGE_TYPE)
 
   private def column(field: Int) = columns.find(_.name == ChangeSchema.schema(field).name)
-
-  /** The format of rows with only the columns that are wanted. */
-  def requiredFormat: ChangeFormat = format.select(columns.map(_.name).toSet)
 }
 
 /** Returns the transactions that are open at the end of a batch of messages. */
