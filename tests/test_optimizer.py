@@ -551,6 +551,36 @@ def test_a_condition_before_the_early_ones_is_evaluated(spark: SparkSession, mes
             spark.sql(query).collect()
 
 
+AFTER_THE_TYPE = {
+    "the decode itself": """
+        SELECT seq FROM {messages} WHERE pgoutput_decode(data, in_stream).type = 'INSERT'
+        AND exists(array(pgoutput_decode(data, in_stream).type),
+                   x -> assert_true(x = 'INSERT') IS NULL)""",
+    "a column": """
+        SELECT d.type FROM (SELECT pgoutput_decode(data, in_stream) AS d FROM {messages})
+        WHERE d.type IN ('INSERT', 'DELETE')
+        AND assert_true(d.type IN ('INSERT', 'DELETE')) IS NULL""",
+}
+
+
+@pytest.mark.parametrize("whole_stage", ["true", "false"])
+@pytest.mark.parametrize("query", AFTER_THE_TYPE.values(), ids=AFTER_THE_TYPE)
+def test_a_condition_after_the_type_is_evaluated_for_no_other_message(
+    spark: SparkSession, messages: str, query: str, whole_stage: str
+) -> None:
+    """A condition that can fail is evaluated after NULL AND, but not after false AND."""
+    counts = set()
+    spark.conf.set("spark.sql.codegen.wholeStage", whole_stage)
+    try:
+        for rule in ("", DECODE_RULE):
+            with without_rule(spark, rule):
+                counts.add(len(spark.sql(query.format(messages=messages)).collect()))
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
+    assert len(counts) == 1
+    assert 0 not in counts
+
+
 def test_a_missing_element_is_the_same_error_with_and_without_the_rule(
     spark: SparkSession, messages: str
 ) -> None:

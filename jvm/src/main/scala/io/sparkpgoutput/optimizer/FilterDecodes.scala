@@ -11,13 +11,22 @@ import io.sparkpgoutput.protocol.MessageSchema
 /**
  * Lets a decode below a filter drop the messages that the filter drops by their type or table. The
  * rows of these messages become NULL, and the conditions of the filter are not true for NULL
- * either. The rule also marks a decode that both a filter and operators above it use, so that Spark
+ * either. If a later condition can fail, the filter first asks whether the row is NULL: Spark evaluates what comes
+ * after NULL in a conjunction, but not what comes after false. The rule also marks a decode that both a filter and operators above it use, so that Spark
  * does not copy it into the filter.
  */
-object FilterDecodes {
+object FilterDecodes extends PredicateHelper {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
-    case filter @ Filter(condition, _: Project) =>
-      filter.mapChildren(_.mapExpressions(marked(_, condition)))
+    case Filter(condition, project: Project) =>
+      val decoded = project.mapExpressions(marked(_, condition))
+      val conditions = splitConjunctivePredicates(condition)
+      val areThere = decoded.projectList.collect {
+        case column @ Alias(decode: DecodeMessage, _) if decode.filter != MessageFilter.all =>
+          IsNotNull(column.toAttribute)
+      }.filterNot(conditions.contains(_))
+      val all = if (InfallibleConditions.contains(condition)) condition
+      else (areThere :+ condition).reduce(And)
+      Filter(all, decoded)
   }
 
   /**
