@@ -24,7 +24,7 @@ final class KeyedWrite(batch: TableBatch) {
     val hasMoves = toasted.nonEmpty && (batch.summary.moved > 0 || batch.format.hasVersions)
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
-      // No row needs a Left row. There can be some, if an update did not send a column that was dropped since.
+      // No new row looks for values in a Left row. There can be some, if an update did not send a column that was dropped since.
       else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
     def clauses =
       if (batch.format.hasVersions) versioning else if (batch.format.marks) marking else mirroring

@@ -73,7 +73,7 @@ object TableComparison {
     def differs(what: String)(of: SourceTable => String) =
       Option.when(of(kept) != of(now))(s"$what was ${of(kept)} and is ${of(now)}.")
     Seq(
-      Option.when(kept.oid != now.oid)("It was dropped, and made again."),
+      Option.when(kept.oid != now.oid)("The table was dropped, and made again."),
       // The text of a filter changes with the name of a column. Another filter has another row in the catalog.
       differs("The row filter of the publication")(_.rowFilter.getOrElse("none"))
         .filter(_ => kept.memberships.isEmpty || kept.memberships != now.memberships),

@@ -28,8 +28,9 @@ import io.sparkpgoutput.protocol.Lsn
  * tables that have a queue, or takes the read LSN if none has one. This LSN is a part of the state
  * ([[JobState.confirmed]]). The job writes the state at once if a step waits for it, such as a change of a table's
  * status. Otherwise, it writes a changed state ten seconds after the last write. It also writes the state at its end.
- * When the state is durable, and the session has received everything below the LSN, the reader confirms the LSN to the
- * server, which may then remove the WAL below it. [[JobMemory]] has this part of the core.
+ * When the state is durable, and the session has received everything below the LSN,
+ * [[io.sparkpgoutput.lake.queue.SlotReader]] confirms the LSN to the server, which may then remove the WAL below it.
+ * [[JobMemory]] has this part of the core.
  *
  * '''Why no change is lost, and none is applied twice.''' If a table needs no copy, each of its changes that is read
  * and not committed is in its queue. So the change is not below the confirmed LSN. A crash loses the queues. The next
@@ -38,20 +39,19 @@ import io.sparkpgoutput.protocol.Lsn
  * between a commit and the state that follows it, the mark of the table is greater than the state says. The next start
  * reads the mark, and goes on from there ([[JobStart]]).
  *
- * '''What a failed table holds back.''' A failed table that needs no copy keeps its queue and its position. So the
- * server keeps the WAL from there on, and the queue takes a part of the memory and the disk that all queues share
+ * '''What a failed table holds back.''' A failed table that needs no copy keeps its queue. The server keeps the WAL from
+ * the oldest change in it on, and the queue takes a part of the memory and the disk that all queues share
  * ([[io.sparkpgoutput.lake.queue.QueueSpace]]). The table continues without a copy when the cause of its error is gone.
  * Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk for queues is full, the
  * state says that the table needs a copy. When that is durable, the queue is dropped. The same limit applies to a live
  * table that waits while the job commits other tables. For example, the store refuses access to the folder of this
  * table. If all tables wait, for example for a store that is away, they hold back WAL without a limit.
  *
- * If a copy fails, the table loses its queue at once, because the state has said since the beginning of the copy that
- * the table needs one. The exception is a requested copy of a live table. If its snapshot cannot be made, or if the
- * commit of its rows fails for a reason that passes, the table is live again, and keeps its queue. A table without a
- * queue holds back nothing. Unless it is dropped or excluded, the job copies it
- * ([[io.sparkpgoutput.lake.job.TableCopier]]). After a lasting error, the copy waits for another definition of the
- * table, for a request, or for the next start.
+ * If a copy fails, the table loses its queue at once: the state has said since the beginning of the copy that the table
+ * needs one. The exception is a requested copy of a live table. If its snapshot cannot be made, or if the commit of its
+ * rows fails for a reason that passes, the table is live again, and keeps its queue. A table without a queue holds back
+ * nothing. Unless it is dropped or excluded, the job copies it ([[io.sparkpgoutput.lake.job.TableCopier]]). After a
+ * lasting error, the copy waits for another definition of the table, for a request, or for the next start.
  *
  * '''What a full disk stops.''' No copy begins, and reading pauses for all tables until there is room. The job drops
  * the largest queue of the first of these groups that has one: tables that have failed, or that wait while others are

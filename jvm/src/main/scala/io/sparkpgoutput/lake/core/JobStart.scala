@@ -25,8 +25,8 @@ final case class FoundMark(
 )
 
 /**
- * What a process finds at its start. It reads the state before the marks: a process that is slow to end can
- * still commit, and a mark that is newer than the state is right. If an earlier process has written the state
+ * What a process finds at its start. It reads the state first, and then the marks. An earlier process that is slow to
+ * end can commit between the two reads. The mark is then newer than the state, and is right. If an earlier process has written the state
  * before this one has taken the slot and the next epoch, the start is tried again.
  *
  * @param kept the state of the greatest epoch
@@ -68,8 +68,8 @@ object JobStart {
    *  - all that have rows, if the server is on another timeline than at the last start. An older process that is
    *    slow to end can have read changes that the server lost in a failover. After the marks are compared with
    *    the branch of the timeline, it must not commit them.
-   *  - a live mirror and its history that have different generations. The last process gave up a requested copy between
-   *    its two commits. Each of the two tables is right as of its own mark, and goes on under one generation.
+   *  - a live mirror and its history that have different generations. The last process ended in order, and gave up a
+   *    requested copy between its two commits. Each of the two tables is right as of its own mark, and goes on under one generation.
    *
    * @param generation the newest generation that a table of the target has of its owner; None if it has none
    */
@@ -250,8 +250,8 @@ object JobStart {
     }
     kept.status match {
       case Copying(_, Some(lsn)) if has(lsn) => withMarks(Live).copy(former = None)
-      // Another process may still commit this copy. That must not count, because this process has no queue for the
-      // changes after it.
+      // Another process may still commit this copy. Its commit must not count, because this process has no queue for
+      // the changes after the copy.
       case Copying(reason, _)                         => table.copy(status = Copying(reason))
       case Dropped | Excluded | Failed(_, _, true, _) => table
       case _ if isUnread(found, kept) =>

@@ -25,7 +25,7 @@ import io.sparkpgoutput.types.InfinityMode
  * @param moneyScale the option of the last start
  * @param confirmed
  *   the highest LSN that the job can have confirmed to the server. The state with it is durable before the
- *   job confirms it. Each table that does not need a copy has all transactions below it.
+ *   job confirms it. Each table that the job follows and that needs no copy has all transactions below it.
  * @param tables the tables by the oids that they have at the server
  * @param startedFor
  *   the ids of the requests with which the job has started over, those of the last time first. Their files can still be
@@ -297,7 +297,8 @@ object TableStatus {
 }
 
 /**
- * The name of a mark. The mark is an LSN: all transactions with a lower commit LSN are in the table.
+ * The name under which a table of the target has its mark. The mark is an LSN: all transactions with a lower commit LSN
+ * are in the table.
  *
  * Each copy of a table begins a new generation, which is greater than all earlier generations of the job. A
  * table of the target can get another owner. So a commit is refused if the table has a mark of a greater

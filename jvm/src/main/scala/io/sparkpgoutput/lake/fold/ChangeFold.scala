@@ -12,7 +12,7 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
 /**
  * '''The fold''' gives the net effect of all changes of a key in a cut (whole transactions that one commit writes).
  * This is one row in most cases. A key gives no row if nothing is left to do. It gives two rows if a row is replaced,
- * and one more if the row leaves the key. There is a fold for each way in which rows are identified: [[KeyedFold]] if
+ * and one more if an UPDATE gives the row another key and does not send all values. There is a fold for each way in which rows are identified: [[KeyedFold]] if
  * the server sends the old key, [[FullFold]] if it sends the old row too, and [[RowCountFold]] if all columns are the
  * key. Rows that are only inserted need no fold. [[VersionFold]] makes versions of the rows, and [[HistoryRows]] keeps
  * all changes.
@@ -24,7 +24,7 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * }}}
  *
  * The ordinal of a change is its place in its transaction. The LSN and the ordinal are the position of the change. The
- * flag of a column says that no message has its value.
+ * flag of a column says that no change has sent its value since the row got this key.
  *
  * '''Why the net effect is enough.''' A cut has whole transactions in the order of their commits, so the changes of a
  * key, in the order of LSN and ordinal, are what happened to the row. The first change says whether the row was there
@@ -45,13 +45,14 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  *
  * If an UPDATE changes the key and does not send a value, the messages of the old key can have it, or the target has it
  * under the old key. So the fold gives one more row under the old key, [[RowOp.Left]]. This row has the values from
- * just before the UPDATE. Its columns [[FoldedColumns.Left]] and the columns [[FoldedColumns.Born]] of the row under
- * the new key both have the position of the UPDATE. A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]]) looks
+ * just before the UPDATE. [[FoldedColumns.Left]] in this row and [[FoldedColumns.Born]] in the row under the new key
+ * have the same value: the position of the UPDATE. A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]]) looks
  * the value up by these positions, and other writes join the rows ([[io.sparkpgoutput.lake.apply.MovedRows]]). Both
  * follow several changes of the key in one cut back to the first key, under which the target has the value. If the
  * target lacks this row, the table has an error, also if `onDrift` is `repair`. If an UPDATE moves a row into the row
- * filter of the publication, the server sends it as an INSERT that lacks the value, and the table is copied. In a
- * history, the value is NULL, and the column `_missing` names it.
+ * filter of the publication, the server sends it as an INSERT that lacks the value, and the table is copied.
+ *
+ * In a history, each value that the server did not send is NULL, and the column `_missing` names its column.
  *
  * '''If deleted rows are marked''' ([[FoldFormat.marks]]), a deleted row stays in the target, with its last values, and
  * with the LSN and the time of the commit. So the outcome is a row that exists at the server, or a marked row. A

@@ -24,8 +24,8 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * The properties of a table that a fold needs.
  *
  * @param schema
- *   the columns of the target that come from the server, also those that it has dropped. If deleted rows are
- *   marked or the target has versions, the columns of the mode come last.
+ *   the columns of the target that come from the server. A history also has those that the server has dropped. If
+ *   deleted rows are marked or the target has versions, the columns of the mode come last.
  * @param key the ordinals of the columns by which rows are found; empty if there are none
  * @param isFull true if the replica identity is FULL
  * @param definitions the definitions of the cut

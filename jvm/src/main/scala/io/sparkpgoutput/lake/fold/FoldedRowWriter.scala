@@ -157,8 +157,9 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   /**
    * Ends the row of a key.
    *
-   * @param isWhole true if a column without a value is NULL; false flags it
-   * @param born where these values are, if there are any; null if they are in the target
+   * @param isWhole true makes a column without a value NULL; false sets its flag
+   * @param born
+   *   the UPDATE whose row [[RowOp.Left]] leads to the flagged values; null if the target has them under this key
    * @param left the UPDATE that gave the row another key; null if there was none
    */
   def finish(

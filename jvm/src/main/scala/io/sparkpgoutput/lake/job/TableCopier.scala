@@ -81,10 +81,10 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * next process starts over at step 1 with both. If the copy was requested, and is given up there, the table is live in
  * the state. The next cut or the next start gives both tables one generation, and each goes on from its own mark.
  *
- * '''What makes a job copy a table.'''
+ * '''What makes a job copy a table.''' docs/guarantees.md has all reasons. These classes find them:
  *
  *  - The table is new in the publications, is published again, or is not excluded any more.
- *  - A user asks for a copy (`resync`).
+ *  - A user asks for a copy (`resync`), or for copies of all tables, with which the job starts over ([[JobSetup]]).
  *  - The server has altered the table in a way that its messages do not describe. For example, ALTER TABLE has
  *    rewritten its values, or the table has another key, another replica identity or other partitions. Or a
  *    publication was altered: it has another row filter or other operations, for example, or the table was taken out of
@@ -92,8 +92,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *  - The messages of the table contradict the catalog, or lack values that the target needs
  *    ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
  *  - The target cannot follow a change of the columns ([[io.sparkpgoutput.lake.target.TableEvolution]]).
- *  - An option gives a column another type or its values another meaning, gives a mirror a history, or says
- *    that marked rows are deleted.
+ *  - An option gives a column another type, `infinity` or `moneyScale` gives its values another meaning, or an option
+ *    gives a mirror a history, or says that marked rows are deleted.
  *  - An option excludes or hashes other columns, or the options lay out the table in a way that needs a copy.
  *  - The mark of the table is gone, is lower than the job expects, or belongs to a newer copy: somebody has removed
  *    or restored the table, or another process has copied it. Or a start cannot read the mark, and the server is on
@@ -104,9 +104,10 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *  - Its last copy did not end.
  *
  * If `onSchemaChange` is `error`, a table fails instead if a commit finds it changed, finds another mark, or lacks a
- * file of its queue. A request, a dropped queue, a new name, and a reason that a start finds always lead to a copy. If
- * three copies for the same reason did not help, the table fails. If each copy ends with changes after it, and these
- * lead to another copy for another reason, the fourth copy and later ones begin after pauses of up to ten minutes.
+ * file of its queue. A table that is new or comes back, a request, a dropped queue, a new name, and a reason that a
+ * start finds always lead to a copy. If three copies for the same reason did not help, the table fails. If the changes
+ * after each copy lead to the next copy, the fourth copy and later ones begin after pauses of up to ten minutes, even if
+ * the reasons differ.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

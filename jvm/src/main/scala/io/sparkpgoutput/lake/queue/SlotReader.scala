@@ -76,7 +76,7 @@ final class SlotReader(
 
   /** What this session has reached, by its commits and keepalives. */
   private var sessionLsn = 0L
-  private var sentLsn = 0L
+  private var lastConfirmed = 0L
 
   // The transaction that is being read.
   private var isOpen = false
@@ -275,7 +275,7 @@ final class SlotReader(
         statusInterval = ReplicationProtocol.statusInterval(sql)
         events.reads()
         sessionLsn = 0
-        sentLsn = 0
+        lastConfirmed = 0
         lastStatus = System.nanoTime()
         lastReceipt = Some(lastStatus)
         new Session(connection, copy)
@@ -475,29 +475,29 @@ final class SlotReader(
    * by itself, so a regular update asks for an answer.
    */
   private def status(session: Session): Unit = {
-    val isConfirming = confirmation != sentLsn && !Lsn.isBelow(sessionLsn, confirmation)
+    val isConfirming = confirmation != lastConfirmed && !Lsn.isBelow(sessionLsn, confirmation)
     val isDue = System.nanoTime() - lastStatus > statusInterval
     if (isConfirming || isDue) send(session, askReply = isDue)
   }
 
   /**
    * Sends a status update. It confirms an LSN once: if the job repeated an LSN that is below what the server has sent,
-   * a fast shutdown of the server would never end. The applied LSN is what monitors show.
+   * a fast shutdown of the server would never end. The third LSN, applied, is only for monitors.
    */
   private def send(session: Session, askReply: Boolean): Unit = {
-    val confirmed = confirmation
-    val flushed = if (confirmed == sentLsn || Lsn.isBelow(sessionLsn, confirmed)) 0 else confirmed
-    val update = statusUpdate(sessionLsn, flushed, confirmed, askReply)
+    val wanted = confirmation
+    val flushed = if (wanted == lastConfirmed || Lsn.isBelow(sessionLsn, wanted)) 0 else wanted
+    val update = statusUpdate(sessionLsn, flushed, wanted, askReply)
     session.copy.writeToCopy(update, 0, update.length)
     session.copy.flushCopy()
-    if (flushed != 0) sentLsn = flushed
+    if (flushed != 0) lastConfirmed = flushed
     lastStatus = System.nanoTime()
   }
 
   /** The job ends in order: it confirms what is in the tables, if the session has reached it. */
   private def last(session: Session): Unit = {
     val deadline = System.nanoTime() + LastInterval
-    while (confirmation != sentLsn && System.nanoTime() < deadline) {
+    while (confirmation != lastConfirmed && System.nanoTime() < deadline) {
       if (Lsn.isBelow(sessionLsn, confirmation)) {
         val message = session.copy.readFromCopy(false)
         if (message == null) idle(session)

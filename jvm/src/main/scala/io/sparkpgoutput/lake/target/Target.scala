@@ -33,8 +33,9 @@ import io.sparkpgoutput.protocol.Lsn
  * the commit, because a RESTORE keeps the first one. Iceberg has it in the summary of the snapshot and in a property of
  * the table ([[IcebergMark]]).
  *
- * '''Why no cut is written twice, and none on other rows.''' A cut expects the mark at which it begins, and leaves the
- * mark at which it ends. The commit compares the mark of the version that it replaces. If a process was suspended and
+ * '''Why no cut is written twice, and none on other rows.''' A commit expects the mark that the job knows of the
+ * table, leaves out the changes below it, and leaves the end of the cut as the mark. It compares the mark of the version
+ * that it replaces. If a process was suspended and
  * another one has gone on, the table has another mark. The commit fails, and the table stays as it is. A copy has a new
  * generation. It expects that the table has no mark of this generation. From then on, a process that knows only an
  * older generation cannot commit ([[io.sparkpgoutput.lake.core.MarkName]]).
