@@ -23,12 +23,13 @@ SLOT, PUBLICATION = "2_lakes", "shop"
 IGNORE = {"schemaEvolution": "ignore"}
 CHANGES = ["_change_type", "id", "note", "_commit_version", "_ordinal"]
 
-server = server_fixture(
+DEFINITIONS = (
     "CREATE TABLE orders (id int PRIMARY KEY, note text); CREATE TABLE other (id int);"
     f"CREATE PUBLICATION {PUBLICATION} FOR TABLE orders;"
-    f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'",
-    scope="module",
+    f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'"
 )
+
+server = server_fixture(DEFINITIONS, scope="module")
 
 
 @pytest.fixture
@@ -234,6 +235,22 @@ def test_a_stream_converts_only_the_columns_that_a_query_needs(
     assert "PGOUTPUT_INVALID_VALUE" in error_of(started(wrong, tmp_path / "all"))
     with without_rule(spark, "io.sparkpgoutput.source.sql.PruneSlotStream"):
         assert "PGOUTPUT_INVALID_VALUE" in error_of(started(needed, tmp_path / "without"))
+
+
+def test_a_query_reads_two_servers_whose_slots_have_the_same_name(
+    spark: SparkSession, server: Server, slot: str, tmp_path: Path
+) -> None:
+    def shard(of: Server) -> DataFrame:
+        return stream(spark, of, url=f"jdbc:postgresql:///postgres?host=127.0.0.1&port={of.port}")
+
+    with Server() as other:
+        other.execute(DEFINITIONS)
+        other.create_slot(SLOT)
+        insert(server, 1)
+        insert(other, 2)
+        query = started(shard(server).union(shard(other)), tmp_path, available_now=True)
+        assert query.awaitTermination(60)
+        assert sorted(row.row["id"] for row in written(spark, tmp_path)) == ["1", "2"]
 
 
 def test_what_a_slot_cannot_do_is_an_error(

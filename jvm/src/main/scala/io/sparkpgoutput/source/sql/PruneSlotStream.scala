@@ -46,11 +46,12 @@ object OneReadOfSlot extends Rule[LogicalPlan] {
       case relation: StreamingRelationV2               => relation.table
       case relation: StreamingDataSourceV2ScanRelation => relation.scan
     }.collect {
-      case table: SlotTable => table.options.toString
-      case scan: SlotScan   => scan.options.toString
+      case table: SlotTable => table.options
+      case scan: SlotScan   => scan.options
     }
-    slots.diff(slots.distinct).headOption.foreach(slot =>
-      throw new SourceException("PGOUTPUT_SLOT_IN_USE.READ_TWICE", "slot" -> slot)
+    // The text of the options lacks the parameters of the URL, which can name the server.
+    slots.groupBy(options => options.url -> options.slot).values.find(_.size > 1).foreach(twice =>
+      throw new SourceException("PGOUTPUT_SLOT_IN_USE.READ_TWICE", "slot" -> twice.head.toString)
     )
     plan
   }
