@@ -261,6 +261,20 @@ def test_role_without_the_replication_right_is_an_error(
         server.execute("GRANT CONNECT ON DATABASE postgres TO public")
 
 
+@pytest.mark.parametrize("version", [TLS_VERSION, 18])
+def test_a_role_that_takes_another_role_opens_a_replication_connection(
+    client: Client, server: Server, tls: tuple[Server, Path], version: int
+) -> None:
+    """The role does not see in `pg_stat_activity` what kind of process it has."""
+    server = server if version == 18 else tls[0]
+    server.execute("CREATE ROLE owner REPLICATION")
+    server.execute(f"CREATE ROLE rotated LOGIN REPLICATION PASSWORD '{SECRET}' IN ROLE owner")
+    server.execute("ALTER ROLE rotated SET role = 'owner'")
+    address = client.address(server.jdbc_url, "rotated")
+    assert client.ask(address, "SELECT current_user") == ["owner"]
+    client.open(address, replication=True).close()
+
+
 def test_server_without_logical_wal_is_an_error(client: Client) -> None:
     with Server(settings={"wal_level": "replica"}) as server:
         address = client.address(server.jdbc_url, "postgres", server.password)

@@ -111,8 +111,8 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
 
   /** Returns whether the server has a walsender for it. A pooler can leave out the request for one. */
   private[connection] def isWalsender: Boolean =
-    query("SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()")(_.getString(1))
-      .contains("walsender")
+    // Each role sees the processes here. In pg_stat_activity, a role that SET ROLE has given sees nothing of its own.
+    query("SELECT FROM pg_stat_get_wal_senders() WHERE pid = pg_backend_pid()")(_ => ()).nonEmpty
 
   /**
    * Lets the server wait longer for an answer of this session. A client cannot answer while it receives a message. If

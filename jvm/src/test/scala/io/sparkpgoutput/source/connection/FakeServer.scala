@@ -88,8 +88,8 @@ final class FakeServer(answer: PartialFunction[(Int, String), FakeServer.Answer]
   private val always: PartialFunction[(Int, String), Answer] = {
     case (_, sql) if sql.contains("set_config") =>
       Rows(SessionSetup.texts :+ ("count" -> "0"))
-    case (_, "SHOW server_version_num")           => Rows(Seq("version" -> "180000"))
-    case (_, sql) if sql.contains("backend_type") => Rows(Seq("type" -> "walsender"))
+    case (_, "SHOW server_version_num")                      => Rows(Seq("version" -> "180000"))
+    case (_, sql) if sql.contains("pg_stat_get_wal_senders") => Rows(Seq("pid" -> "1"))
     case (_, "IDENTIFY_SYSTEM") =>
       Rows(Seq("systemid" -> "7", "timeline" -> timeline.toString, "dbname" -> "shop"))
     case (_, sql) if sql.contains("wal_block_size") =>
