@@ -10,6 +10,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
+import org.postgresql.jdbcurlresolver.PgPassParser
 import org.postgresql.util.HostSpec
 import org.postgresql.{Driver, PGProperty}
 
@@ -74,7 +75,7 @@ object Connections {
       applicationName: String,
       parameters: Map[PGProperty, String]
   )(made: Connection => T): T = ConnectionError.explaining(address) {
-    val properties = propertiesOf(address)
+    val properties = propertiesOf(withAccount(address))
     parameters.foreach { case (property, value) => property.set(properties, value) }
     PGProperty.APPLICATION_NAME.set(properties, applicationName)
     PGProperty.ASSUME_MIN_SERVER_VERSION.set(properties, "14")
@@ -109,7 +110,15 @@ object Connections {
     val found =
       Option(Driver.parseURL(DriverParameters.url(address), properties)).getOrElse(properties)
     def value(property: PGProperty) = Option(property.getOrDefault(found))
-    address.copy(user = value(PGProperty.USER), password = value(PGProperty.PASSWORD))
+    // The driver looks for a line with the whole list of hosts. A pgpass file has a line for each, as libpq wants it.
+    def ofHosts = for {
+      (host, port) <- values(PGProperty.PG_HOST).zip(values(PGProperty.PG_PORT))
+      (database, user) <- value(PGProperty.PG_DBNAME).zip(value(PGProperty.USER))
+      password <- Option(PgPassParser.getPassword(host, port, database, user))
+    } yield password
+    def values(property: PGProperty) = value(property).toSeq.flatMap(_.split(','))
+    val password = value(PGProperty.PASSWORD).orElse(ofHosts.headOption)
+    address.copy(user = value(PGProperty.USER), password = password)
   }
 }
 

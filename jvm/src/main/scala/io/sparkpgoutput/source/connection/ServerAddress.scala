@@ -2,6 +2,7 @@ package io.sparkpgoutput.source.connection
 
 import java.net.{URLDecoder, URLEncoder}
 import java.nio.charset.StandardCharsets.UTF_8
+import java.util.logging.{Level, Logger}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -64,10 +65,14 @@ final case class ServerAddress(url: String, user: Option[String], password: Opti
 object ServerAddress {
   private[connection] val Prefix = "jdbc:postgresql:"
 
-  /** Several hosts with their ports, and the database. There is no place for a user or a password. */
+  /**
+   * Several hosts with their ports, and the database. There is no place for a user or a password, also not after a
+   * database, as in `/shop&password=…` and `/shop;password=…`.
+   */
   private val Form = {
     val host = """(?:\[[^\[\]/@]*\]|[^\[\]:,/@]*)(?::\d{1,5})?"""
-    s"""$Prefix(?:[^/@]*|//|//$host(?:,$host)*/[^/@]*)""".r
+    val database = "[^/@&;=]*"
+    s"""$Prefix(?:$database|//|//$host(?:,$host)*/$database)""".r
   }
 }
 
@@ -204,6 +209,10 @@ private[connection] object DriverParameters {
     }
 
   private def decoded(value: String): Option[String] = Try(URLDecoder.decode(value, UTF_8)).toOption
+
+  /** It quotes a line that pgjdbc does not know, which can be a misspelt password. */
+  private val log = Logger.getLogger(classOf[PgServiceConfParser].getName)
+  log.setLevel(Level.OFF)
 
   private def service(name: String): Map[String, String] =
     Option(PgServiceConfParser.getServiceProperties(name))

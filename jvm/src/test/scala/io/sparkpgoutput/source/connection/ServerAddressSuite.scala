@@ -1,6 +1,10 @@
 package io.sparkpgoutput.source.connection
 
 import java.nio.file.Files
+import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.logging.{LogRecord, Logger, StreamHandler}
+
+import scala.jdk.CollectionConverters._
 
 import org.postgresql.{Driver, PGProperty}
 import org.scalatest.funsuite.AnyFunSuite
@@ -30,6 +34,9 @@ class ServerAddressSuite extends AnyFunSuite {
       "jdbc:postgresql://lake:se?cret@db.example.org/shop",
       "jdbc:postgresql://lake:se/cret@db.example.org/shop",
       "jdbc:postgresql://db.example.org:secret/shop",
+      "jdbc:postgresql://db.example.org/shop&password=secret",
+      "jdbc:postgresql://db.example.org/shop;password=secret",
+      "jdbc:postgresql:shop;password=secret",
       "postgresql://lake:secret@db.example.org/shop",
       "jdbc:mysql://db.example.org/shop",
       "jdbc:postgresql://db.example.org",
@@ -42,9 +49,14 @@ class ServerAddressSuite extends AnyFunSuite {
     Files.writeString(file, "db.example.org:5432:shop:lake:of the file\n*:*:*:other:of another\n")
     val setting = s"${classOf[Driver].getPackageName}.pgpassfile"
     System.setProperty(setting, file.toString)
-    def tasks(parameters: String, user: Option[String], password: Option[String]) = {
+    def tasks(
+        parameters: String,
+        user: Option[String],
+        password: Option[String],
+        hosts: String = "db.example.org"
+    ) = {
       val address =
-        ServerAddress(s"jdbc:postgresql://db.example.org/shop$parameters", user, password).forTasks
+        ServerAddress(s"jdbc:postgresql://$hosts/shop$parameters", user, password).forTasks
       address.user -> address.password
     }
     try {
@@ -53,6 +65,10 @@ class ServerAddressSuite extends AnyFunSuite {
       assert(tasks("?user=other", None, None) == (Some("other") -> Some("of another")))
       assert(tasks("?user=other&password=own", None, None) == (Some("other") -> Some("own")))
       assert(tasks("", None, None) == (Some(System.getProperty("user.name")) -> None))
+      Seq("db1,db.example.org", "db.example.org:5432,db2:5433").foreach(hosts =>
+        assert(tasks("", Some("lake"), None, hosts) == (Some("lake") -> Some("of the file")))
+      )
+      assert(tasks("", Some("lake"), None, "db1,db.example.org:5433")._2.isEmpty)
     } finally {
       System.clearProperty(setting)
       Files.delete(file)
@@ -127,8 +143,28 @@ class DriverParametersSuite extends AnyFunSuite {
     assert(refused("colour=red").contains("Remove it."))
   }
 
-  test("a service that no file has is an error") {
-    assert(refused("service=no_such_service").startsWith("[PGOUTPUT_SOURCE_OPTION] "))
+  test("a service that pgjdbc cannot read is an error, and no log shows its lines") {
+    val file = Files.createTempFile("pg_service", ".conf")
+    Files.writeString(file, "[good]\nhost=db\n[bad]\nhost=db\npasword=secret\n")
+    val setting = s"${classOf[Driver].getPackageName}.pgservicefile"
+    val logged = new ConcurrentLinkedQueue[String]
+    val handler = new StreamHandler {
+      override def publish(record: LogRecord): Unit = logged.add(record.getMessage): Unit
+    }
+    Logger.getLogger("").addHandler(handler)
+    System.setProperty(setting, file.toString)
+    try {
+      assert(read("service=good") == Map("PGHOST" -> "db"))
+      Seq("bad", "no_such_service").foreach { name =>
+        val error = refused(s"service=$name")
+        assert(error.startsWith("[PGOUTPUT_SOURCE_OPTION] ") && error.contains("does not know"))
+      }
+      assert(logged.asScala.forall(!_.contains("pasword")), logged)
+    } finally {
+      System.clearProperty(setting)
+      Logger.getLogger("").removeHandler(handler)
+      Files.delete(file)
+    }
   }
 
   test("a value that is not URL-encoded is an error without the value") {
