@@ -10,13 +10,17 @@ import io.sparkpgoutput.protocol.TextEncoding
  * @param timeZone
  *   the time zone of timestamptz text without an offset, and of a timestamp that is read as TIMESTAMP
  * @param printedTimeZone the time zone of a binary timestamptz that is read as STRING
+ * @param keepsDigits
+ *   whether a text that becomes a FLOAT or DOUBLE must keep its number. A field of a composite's text needs
+ *   this, because it can be of any type.
  */
 final case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,
     timeZone: ZoneId = ZoneOffset.UTC,
     printedTimeZone: ZoneId = ZoneOffset.UTC,
     infinity: InfinityMode = InfinityMode.Error,
-    moneyScale: Int = 2
+    moneyScale: Int = 2,
+    keepsDigits: Boolean = false
 ) {
 
   /** The options for the values of a key. A value that cannot be read unchanged is an error. */

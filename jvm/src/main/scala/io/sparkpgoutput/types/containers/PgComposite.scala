@@ -8,7 +8,8 @@ import io.sparkpgoutput.types._
 
 /**
  * Composite types: STRING by default, or a STRUCT with the fields by position. The STRUCT says how text
- * is read. Binary values name the types of their fields.
+ * is read, and a text that is not exactly a value of the STRUCT's type is refused. Binary values name the
+ * types of their fields.
  *
  * Text: `(1,"a b",)`. Binary: int32 number of fields; for each field uint32 oid of its type, int32
  * length, which is -1 for NULL, and value.
@@ -19,7 +20,8 @@ final class PgComposite(types: TypeLookup) extends PgType("composite") {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
       case struct: StructType if struct.forall(_.nullable) =>
-        val fields = struct.map(field => types.byOid(0).to(field.dataType, options))
+        val ofText = options.copy(keepsDigits = true)
+        val fields = struct.map(field => types.byOid(0).to(field.dataType, ofText))
         if (fields.contains(None)) None
         else Some(new CompositeConversion(struct, fields.flatten.toArray, options))
       case _ => None

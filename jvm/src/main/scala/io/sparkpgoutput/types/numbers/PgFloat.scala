@@ -1,6 +1,7 @@
 package io.sparkpgoutput.types.numbers
 
-import java.math.BigInteger
+import java.lang.{Double => JDouble, Float => JFloat}
+import java.math.{BigDecimal, BigInteger}
 import java.nio.charset.StandardCharsets
 
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
@@ -17,11 +18,14 @@ final class PgFloat private (name: String, default: DataType) extends PgType(nam
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == default || target == DoubleType)(new Conversion {
       private val decimal = new DecimalText(name)
+      private val kept = new KeptDigits(default)
 
       override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
         val number = decimal.read(bytes, from, to)
         val value = format.nearest(number, bytes, from, to)
         if (value.isInfinite && number.finite) throw malformed
+        if (options.keepsDigits && !kept.keeps(number, value, bytes, from, to))
+          throw kept.refused
         out.write(value)
       }
 
@@ -44,6 +48,49 @@ final class PgFloat private (name: String, default: DataType) extends PgType(nam
 object PgFloat {
   val Float4 = new PgFloat("float4", FloatType)
   val Float8 = new PgFloat("float8", DoubleType)
+}
+
+/**
+ * Finds the texts whose number a FLOAT or DOUBLE keeps: those that the server prints for it, and those of
+ * exactly this number. The text of an int8 or numeric can have more digits.
+ */
+final class KeptDigits(target: DataType) {
+  private val format = IeeeFormat.of(target)
+  private val printed = new TextBuffer
+
+  // With so many digits, different decimal numbers are different binary ones, except denormal ones.
+  private val fewDigits = if (target == FloatType) 6 else 15
+  private val leastNormal =
+    (if (target == FloatType) JFloat.MIN_NORMAL else JDouble.MIN_NORMAL).toDouble
+
+  /** @param value the nearest number to the one in the bytes from `from` up to `to` */
+  def keeps(
+      number: DecimalNumber,
+      value: Double,
+      bytes: Array[Byte],
+      from: Int,
+      to: Int
+  ): Boolean = !number.finite || number.more == 0 && {
+    number.significand == 0 ||
+    PowersOfTen.hasDigits(number.significand, fewDigits) && math.abs(value) >= leastNormal
+  } || {
+    val exact = new BigDecimal(new String(bytes, from, to - from, StandardCharsets.US_ASCII))
+    exact.compareTo(new BigDecimal(value)) == 0 || exact.compareTo(shortest(value)) == 0
+  }
+
+  private def shortest(value: Double): BigDecimal = {
+    val bits =
+      if (target == FloatType) JFloat.floatToRawIntBits(value.toFloat) & 0xffffffffL
+      else JDouble.doubleToRawLongBits(value)
+    printed.clear()
+    ShortestDecimal.print(format, bits, printed)
+    new BigDecimal(printed.toString)
+  }
+
+  def refused: InvalidValue = new InvalidValue(
+    s"has a number with more digits than ${target.sql} keeps",
+    "use DECIMAL or STRING there"
+  )
 }
 
 /**

@@ -55,6 +55,55 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     assert(read(fromText(composite, single, "(1)"), single) == Seq("1"))
   }
 
+  test("a number in a text is refused as FLOAT or DOUBLE if they cannot keep it") {
+    def attempted(ddl: String, text: String) = {
+      val struct = StructType.fromDDL(s"a $ddl")
+      attempt(read(fromText(composite, struct, s"($text)"), struct).head)
+    }
+    Seq(
+      ("DOUBLE", "0.1", 0.1),
+      ("DOUBLE", "0.10", 0.1),
+      ("DOUBLE", "123456789.01234567", 123456789.01234567),
+      ("DOUBLE", "9007199254740992", 9007199254740992.0),
+      (
+        "DOUBLE",
+        "1152921504606846976",
+        1152921504606846976.0
+      ), // its shortest text has fewer digits
+      ("DOUBLE", "-1.7976931348623157e+308", -Double.MaxValue),
+      ("DOUBLE", "5e-324", Double.MinPositiveValue),
+      ("DOUBLE", "-0", -0.0),
+      ("DOUBLE", "0.00000000000000000000", 0.0),
+      ("DOUBLE", "NaN", Double.NaN),
+      ("FLOAT", "0.1", 0.1f),
+      ("FLOAT", "16777217.0", null),
+      ("FLOAT", "16777216", 16777216f),
+      ("FLOAT", "3.4028235e+38", Float.MaxValue),
+      ("FLOAT", "1e-45", java.lang.Float.MIN_VALUE),
+      ("FLOAT", "-Infinity", Float.NegativeInfinity),
+      ("FLOAT", "0.1234567890123", null),
+      ("FLOAT", "1.2e-45", null),
+      ("DOUBLE", "9007199254740993", null),
+      ("DOUBLE", "0.12345678901234567891", null),
+      ("DOUBLE", "1e-400", null)
+    ).foreach {
+      case (ddl, text, null) =>
+        val refused = attempted(ddl, text).left.getOrElse(fail(text))
+        assert(
+          refused == s"has a number with more digits than $ddl keeps; use DECIMAL or STRING there"
+        )
+      case (ddl, text, value) => assert(attempted(ddl, text) == Right(value.toString), text)
+    }
+    Seq(
+      "a ARRAY<DOUBLE>" -> "(\"{9007199254740993}\")",
+      "a STRUCT<b: DOUBLE>" -> "(\"(9007199254740993)\")",
+      "a STRUCT<lower: DOUBLE, upper: DOUBLE, lower_inclusive: BOOLEAN, upper_inclusive: BOOLEAN, " +
+        "empty: BOOLEAN>" -> "(\"[9007199254740993,)\")"
+    ).foreach { case (ddl, text) =>
+      assert(problem(fromText(composite, StructType.fromDDL(ddl), text)).contains("digits"), ddl)
+    }
+  }
+
   test("another number of fields than that of the STRUCT is refused") {
     Seq("(1)" -> "1", "(1,2,3)" -> "more than 2", "()" -> "1").foreach { case (text, number) =>
       assert(
