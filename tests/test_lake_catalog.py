@@ -269,15 +269,29 @@ def test_an_array_of_elements_with_a_delimiter_of_their_own_is_a_text(
             f"CREATE TYPE {name} (INPUT = {name}_in, OUTPUT = {name}_out, DELIMITER = '{mark}');"
             for name, mark in (("shape", ":"), ("other", ","))
         )
-        + "CREATE TABLE shapes (s shape[], o other[]); CREATE PUBLICATION shapes FOR TABLE shapes"
+        + "CREATE TYPE part AS (n int, gone int, s shape[], b box[], o other[]);"
+        "ALTER TYPE part DROP ATTRIBUTE gone; CREATE TYPE nothing AS ();"
+        "CREATE TABLE shapes (s shape[], o other[], p part, e nothing);"
+        "CREATE PUBLICATION shapes FOR TABLE shapes"
     )
     (table,) = catalog.tables("shapes").values()
     texts = catalog.mirrored(table).schema()
-    assert texts.toDDL() == "s STRING COMMENT 'shape[]',o STRING COMMENT 'other[]'"
-    fields = catalog.mirrored(table, types={"o": "ARRAY<STRING>"}).schema().fields()
-    assert [field.dataType().sql() for field in fields] == ["STRING", "ARRAY<STRING>"]
+    assert texts.toDDL() == (
+        "s STRING COMMENT 'shape[]',o STRING COMMENT 'other[]',p STRING COMMENT 'part',"
+        "e STRING COMMENT 'nothing'"
+    )
+    part = "STRUCT<n: INT, s: {}, b: {}, o: {}>"
+    split = part.format("STRING", "STRING", "ARRAY<STRING>")
+    given = {"o": "ARRAY<STRING>", "p": split}
+    fields = catalog.mirrored(table, types=given).schema().fields()
+    assert [field.dataType().sql() for field in fields] == [
+        *("STRING", "ARRAY<STRING>", split, "STRING")
+    ]
     with fails("PGOUTPUT_REPLICATE_OPTION", "Set types.public.shapes.s to STRING."):
         catalog.mirrored(table, types={"s": "ARRAY<STRING>"})
+    for types in (("ARRAY<STRING>", "STRING", "STRING"), ("STRING", "ARRAY<STRING>", "STRING")):
+        with fails("PGOUTPUT_REPLICATE_OPTION", "Set types.public.shapes.p to STRING."):
+            catalog.mirrored(table, types={"p": part.format(*types)})
 
 
 def test_types_of_the_target_by_those_of_the_server(server: Server, catalog: LakeCatalog) -> None:

@@ -391,7 +391,7 @@ object MirroredTables {
     def natural = if (column.isHashed) StringType else pgType.sparkType(modifier)
     val dataType = chosen.fold(natural) { case (option, ddl) =>
       val wanted = parse(option, ddl)
-      val isOpaque = wanted.isInstanceOf[ArrayType] && catalog.isOpaqueArray(column.typeId)
+      val isOpaque = catalog.hasOpaqueArray(column.typeId, wanted)
       if (isOpaque || pgType.to(wanted, ConversionOptions()).isEmpty)
         throw new LakeException(
           "PGOUTPUT_REPLICATE_OPTION.UNREADABLE_TYPE",

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.source.table
 
+import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
+
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.types.PgType
 import io.sparkpgoutput.types.registry.{BuiltInTypes, TypeRegistry}
@@ -32,13 +34,32 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
   }
 
   /**
-   * Whether a type is an array whose text cannot be split, because the delimiter of its elements is neither that of a
-   * known type nor a comma. The `geometry` of PostGIS has a colon.
+   * Whether a Spark type has an array whose text cannot be split, because the delimiter of its elements is neither
+   * that of a known type nor a comma. The `geometry` of PostGIS has a colon.
    */
-  def isOpaqueArray(oid: Long): Boolean = types.get(oid).exists {
-    case Domain(_, base, _)     => isOpaqueArray(base)
-    case Array(_, _, delimiter) => delimiter != ',' && !byOid(oid).isKnown
-    case _                      => false
+  def hasOpaqueArray(oid: Long, wanted: DataType): Boolean =
+    hasOpaqueArray(oid, wanted, inComposite = false)
+
+  /** The text of a composite does not name the types of its fields, so no type in it is known. */
+  private def hasOpaqueArray(oid: Long, wanted: DataType, inComposite: Boolean): Boolean =
+    (types.get(oid), wanted) match {
+      case (Some(Domain(_, base, _)), _) => hasOpaqueArray(base, wanted, inComposite)
+      case (Some(Array(_, element, delimiter)), array: ArrayType) =>
+        delimiter != ',' && (inComposite || !byOid(oid).isKnown) ||
+        hasOpaqueArray(element, innermost(array), inComposite)
+      case (Some(Composite(_, fields)), struct: StructType) =>
+        fields.zip(struct).exists { case (field, member) =>
+          hasOpaqueArray(field, member.dataType, inComposite = true)
+        }
+      case (Some(Range(_, _, subtype)), struct: StructType) =>
+        struct.exists(bound => hasOpaqueArray(subtype, bound.dataType, inComposite))
+      case _ => false
+    }
+
+  /** The type of the elements of an array of any dimensions. */
+  private def innermost(array: ArrayType): DataType = array.elementType match {
+    case inner: ArrayType => innermost(inner)
+    case other            => other
   }
 
   /** A column's type and its modifier, as people write them, with the base type of a domain. */
@@ -66,6 +87,7 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
           .filter(declared.declared(_).exists(_.delimiter == delimiter))
           .map("array:" + _)
       case Range(_, kind, subtype) => declaration(subtype).map(s"$kind:" + _)
+      case _: Composite            => Some("composite")
       case Simple(_, declaration)  => declaration
     })
 }
@@ -85,6 +107,9 @@ object CatalogTypes {
   /** @param delimiter the character between the elements of its text (`pg_type.typdelim`) */
   final case class Array(name: String, element: Long, delimiter: Char = ',') extends CatalogType
   final case class Domain(name: String, base: Long, modifier: Int) extends CatalogType
+
+  /** @param fields the types of the fields */
+  final case class Composite(name: String, fields: Seq[Long]) extends CatalogType
 
   /** @param kind range or multirange */
   final case class Range(name: String, kind: String, subtype: Long) extends CatalogType
@@ -115,6 +140,9 @@ object CatalogTypes {
       |  t.typsubscript = 'pg_catalog.array_subscript_handler'::regproc AS is_array,
       |  (SELECT rngsubtype::bigint FROM pg_range
       |   WHERE t.oid IN (rngtypid, rngmultitypid)) AS subtype,
+      |  (SELECT string_agg(atttypid::oid::text, ',' ORDER BY attnum) FROM pg_attribute
+      |   WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0
+      |     AND NOT attisdropped) AS fields,
       |  (SELECT prosrc FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
       |   WHERE p.oid = t.typsend AND l.lanname = 'internal') AS send
       |FROM used JOIN pg_type t ON t.oid = used.oid""".stripMargin
@@ -126,7 +154,9 @@ object CatalogTypes {
         .query(Query, oids.mkString("{", ",", "}")) { row =>
           val name = row.getString("typname")
           val found = row.getString("typtype") match {
-            case "c" => Simple(name, Some("composite"))
+            case "c" =>
+              val fields = Option(row.getString("fields")) // a composite can have no field
+              Composite(name, fields.fold(Seq.empty[Long])(_.split(',').toSeq.map(_.toLong)))
             case "d" => Domain(name, row.getLong("base"), row.getInt("typtypmod"))
             case "e" => Simple(name, Some("enum"))
             case "r" => Range(name, "range", row.getLong("subtype"))

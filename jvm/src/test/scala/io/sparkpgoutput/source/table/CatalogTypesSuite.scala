@@ -1,5 +1,7 @@
 package io.sparkpgoutput.source.table
 
+import org.apache.spark.sql.types.{ArrayType, DataType, StringType}
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -8,6 +10,7 @@ import CatalogTypes._
 
 class CatalogTypesSuite extends AnyFunSuite {
   private val Numeric = 1700L
+  private val Boxes = 1020L
   private val TwoDigits = (10 << 16 | 2) + 4 // numeric(10,2)
 
   private val types = Map[Long, CatalogType](
@@ -20,14 +23,17 @@ class CatalogTypesSuite extends AnyFunSuite {
     20010L -> Range("pricerange", "range", 20000),
     20011L -> Range("prices", "multirange", 20000),
     20020L -> Simple("mood", Some("enum")),
-    20030L -> Simple("part", Some("composite")),
+    20030L -> Composite("part", Seq(Numeric, 20046, Boxes)),
+    20031L -> Array("_part", 20030),
+    20032L -> Composite("whole", Seq(20031, Numeric)),
     20040L -> base("citext", "textsend"),
     20041L -> base("vector", null),
     20042L -> Array("_vector", 20041),
     20043L -> base("hstore", null),
     20044L -> base("geometry", null),
     20045L -> Array("_geometry", 20044, ':'),
-    20046L -> Domain("shapes", 20045, -1)
+    20046L -> Domain("shapes", 20045, -1),
+    Boxes -> Array("_box", 603, ';')
   )
 
   private def catalog(declared: TypeRegistry = TypeRegistry()) = new CatalogTypes(types, declared)
@@ -43,6 +49,8 @@ class CatalogTypesSuite extends AnyFunSuite {
         20011L -> "multirange:numeric",
         20020L -> "enum",
         20030L -> "composite",
+        20031L -> "array:composite",
+        20032L -> "composite",
         20040L -> "text",
         20043L -> "hstore"
       )
@@ -55,9 +63,29 @@ class CatalogTypesSuite extends AnyFunSuite {
   }
 
   test("an array of an unknown type with a delimiter of its own cannot be split") {
-    assert(Seq(20045L, 20046L).forall(catalog().isOpaqueArray))
-    assert(!Seq(20002L, 20041L, 20042L, 20044L, Numeric).exists(catalog().isOpaqueArray))
-    assert(catalog(TypeRegistry(Map(20044L -> "text"))).isOpaqueArray(20045))
+    val texts = ArrayType(StringType)
+    assert(Seq(20045L, 20046L).forall(catalog().hasOpaqueArray(_, texts)))
+    assert(catalog().hasOpaqueArray(20045, ArrayType(texts)))
+    assert(!Seq(20002L, 20041L, 20042L, 20044L, Numeric, Boxes).exists(
+      catalog().hasOpaqueArray(_, texts)
+    ))
+    assert(!catalog().hasOpaqueArray(20045, StringType))
+    assert(catalog(TypeRegistry(Map(20044L -> "text"))).hasOpaqueArray(20045, texts))
+  }
+
+  test("an array in a composite cannot be split unless its delimiter is a comma") {
+    def part(shapes: String, boxes: String) = s"STRUCT<a: DOUBLE, b: $shapes, c: $boxes>"
+    def isOpaque(oid: Long, ddl: String) = catalog().hasOpaqueArray(oid, DataType.fromDDL(ddl))
+    val texts = part("STRING", "STRING")
+    val shapes = part("ARRAY<STRING>", "STRING")
+    val boxes = part("STRING", "ARRAY<STRING>")
+    for ((ddl, wanted) <- Seq(texts -> false, shapes -> true, boxes -> true)) {
+      assert(isOpaque(20030, ddl) == wanted, ddl)
+      assert(isOpaque(20031, s"ARRAY<$ddl>") == wanted, ddl)
+      assert(isOpaque(20031, s"ARRAY<ARRAY<$ddl>>") == wanted, ddl)
+      assert(isOpaque(20032, s"STRUCT<parts: ARRAY<$ddl>, n: INT>") == wanted, ddl)
+    }
+    assert(!isOpaque(20032, "STRUCT<parts: STRING, n: ARRAY<STRING>>"))
   }
 
   test("a declaration of the user stays, and applies to the types that consist of its type") {
