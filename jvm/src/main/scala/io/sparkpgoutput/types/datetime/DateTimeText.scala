@@ -46,6 +46,8 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
     if (mayBeInfinite) infinite()
     else {
       val local = dateAndTime()
+      if (zone == null && (isAt('+') || isAt('-')))
+        throw new InvalidValue("has an offset from UTC", "use TIMESTAMP")
       val value =
         if (zone == null) local
         else if (at == end) local - zone.ofLocal(local)

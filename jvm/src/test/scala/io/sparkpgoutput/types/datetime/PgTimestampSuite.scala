@@ -178,7 +178,17 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
       val text = s"2024-01-01 00:00:00$offset"
       withClue(text)(problem(fromText(Timestamptz, TimestampType, text)))
     }
-    problem(fromText(Timestamp, TimestampNTZType, "2024-01-01 00:00:00+00"))
+  }
+
+  test("a text with an offset is refused as a timestamp, with the Spark type that reads it") {
+    Seq("2024-01-01 00:00:00+00", "2024-01-01 00:00:00.5-04:56:02", "0044-03-15 12:00:00+00 BC")
+      .foreach { text =>
+        assert(
+          problem(fromText(Timestamp, TimestampNTZType, text)) ==
+            "has an offset from UTC; use TIMESTAMP",
+          text
+        )
+      }
   }
 
   test("a date has the days that java.time gives it, if there is such a date") {
