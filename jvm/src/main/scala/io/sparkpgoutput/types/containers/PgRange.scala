@@ -6,7 +6,8 @@ import io.sparkpgoutput.types._
 
 /**
  * Ranges: STRING by default, or a STRUCT of lower, upper, lower_inclusive, upper_inclusive and empty.
- * In a STRUCT, a missing bound is NULL and not inclusive, and an empty range has no bounds.
+ * In a STRUCT, a missing bound is NULL and not inclusive, and an empty range has no bounds. If the option
+ * infinity makes a bound NULL, the bound is inclusive if the server says so.
  *
  * Text: `[1,5)`, `(,5]`, `empty`. Binary: uint8 flags (1 empty, 2 lower inclusive, 4 upper inclusive,
  * 8 no lower bound, 16 no upper bound); for each bound int32 length and value.

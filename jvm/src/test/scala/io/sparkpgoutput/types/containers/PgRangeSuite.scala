@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.types.registry.BuiltInTypes
-import io.sparkpgoutput.types.{ConversionOptions, ConversionTests}
+import io.sparkpgoutput.types.{ConversionOptions, ConversionTests, InfinityMode}
 
 class PgRangeSuite extends AnyFunSuite with ConversionTests {
   private val int4range = BuiltInTypes.byOid(3904)
@@ -30,6 +30,21 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
     ).foreach { case (text, expected) =>
       assert(read(fromText(int4range, target, text)) == expected, text)
     }
+  }
+
+  test("a bound that infinity=null makes NULL stays inclusive, unlike a missing one") {
+    val dates = DataType.fromDDL(target.toDDL.replace("INT", "DATE")).asInstanceOf[StructType]
+    val options = ConversionOptions(infinity = InfinityMode.Null)
+    val daterange = BuiltInTypes.byOid(3912)
+    def flags(value: Any) = value.asInstanceOf[InternalRow].toSeq(dates).drop(1)
+    val infinite = Seq[Any](null, true, true, false)
+    assert(flags(fromText(daterange, dates, "[1970-01-01,infinity]", options)) == infinite)
+    val bound = bytes(0, 0, 0, 4, 0, 0, 0, 0)
+    val end = bytes(0, 0, 0, 4, 127, -1, -1, -1)
+    assert(flags(fromBinary(daterange, dates, bytes(6) ++ bound ++ end, options)) == infinite)
+    val missing = Seq[Any](null, true, false, false)
+    assert(flags(fromText(daterange, dates, "[1970-01-01,)", options)) == missing)
+    assert(flags(fromBinary(daterange, dates, bytes(2 + 16) ++ bound, options)) == missing)
   }
 
   test("text that is not a range is refused") {
