@@ -13,6 +13,7 @@ import spark_pgoutput
 from support import lake
 from support.job_report import generations
 from support.lake_job import LakeJob
+from support.postgres_binaries import NEWEST
 from support.server_values import range_type
 from support.servers import Server, server_fixture
 
@@ -127,3 +128,60 @@ def test_a_table_continues_with_its_queue_after_a_start_with_the_option(
     assert sorted(map(tuple, found), key=str) == sorted(
         expected if mode == "mirror" else [*expected, (2, None)], key=str
     )
+
+
+def char(byte: int) -> str:
+    """Return a value of the type "char" whose byte is not ASCII, in SQL."""
+    return f'({byte - 256})::"char"'
+
+
+@pytest.mark.parametrize("version", [14, NEWEST])
+def test_a_byte_of_the_type_char_is_the_same_text_from_each_server(
+    version: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    """PostgreSQL 14 prints the byte as it is, which is not valid UTF-8."""
+    with Server(version) as server:
+        server.execute(
+            'CREATE TABLE kinds (k "char" PRIMARY KEY, v "char", list "char"[], t text);'
+            'CREATE TABLE plain (id int PRIMARY KEY, v "char");'
+            f"INSERT INTO kinds VALUES ({char(0o351)}, {char(0o377)}, '{{a}}', 'é');"
+            "INSERT INTO kinds VALUES ('a', 'b', '{}', 'f');"
+            f"INSERT INTO plain VALUES (1, {char(0o200)});"
+            "CREATE PUBLICATION p FOR TABLE kinds, plain"
+        )
+        job = LakeJob(tmp_path, server, "delta", publication="p", mode={"plain": "history"})
+
+        def rows() -> set[tuple[object, ...]]:
+            return {tuple(row)[:2] for row in spark.table(job.sql_name("kinds")).collect()}
+
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+            assert rows() == {("\\351", "\\377"), ("a", "b")}
+            server.execute(
+                f"UPDATE kinds SET v = {char(0o301)} WHERE k = {char(0o351)};"
+                f"INSERT INTO kinds VALUES ({char(0o240)}, 'é', '{{}}', 'ü');"
+                f"UPDATE kinds SET k = 'c' WHERE k = {char(0o240)};"
+                "DELETE FROM kinds WHERE k = 'a';"
+                f"UPDATE plain SET v = {char(0o201)}"
+            )
+            assert replicate(once=True).exit_code == 0
+            assert rows() == {("\\351", "\\301"), ("c", "\\303")}
+            values = spark.table(job.sql_name("plain")).select("v").collect()
+            assert sorted(row.v for row in values) == ["\\200", "\\201"]
+            options: dict[str, Any] = job.options
+            compared = spark_pgoutput.verify(spark, once=True, **options).collect()
+            assert {row.table: row.result for row in compared}["public.kinds"] == "equal"
+
+            # PostgreSQL 14 also sends the byte in an array. There it cannot be told from a text.
+            server.execute(
+                f"UPDATE kinds SET list = ARRAY[{char(0o351)}];"
+                f"CREATE TABLE lists AS SELECT ARRAY[{char(0o351)}] AS list;"
+                "ALTER PUBLICATION p ADD TABLE lists"
+            )
+            last = replicate(once=True)
+            problems = "\n".join(sorted(last.failed()))
+            if version >= 16:
+                assert not problems
+            else:
+                assert problems.count("not valid UTF-8") == 2, problems
+                assert "excludeColumns.public.lists=list" in problems

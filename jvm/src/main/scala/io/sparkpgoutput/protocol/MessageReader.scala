@@ -131,7 +131,7 @@ final class MessageReader {
    * Finds out whether all bytes that are left are ASCII. In a tuple they mostly are, including the
    * lengths between the texts. One look at all of them is much cheaper than one at each text.
    */
-  def lookAhead(): Unit = if (!ascii) ascii = isAscii(bytes, at, limit)
+  def lookAhead(): Unit = if (!ascii) ascii = TextEncoding.isAscii(bytes, at, limit)
 
   /** Returns whether `lookAhead` found only ASCII. It is false if `lookAhead` was not called. */
   def restIsAscii: Boolean = ascii
@@ -146,30 +146,6 @@ final class MessageReader {
 
 private object MessageReader {
   private val CopiedSize = 4096
-
-  final private val BlockSize = 32
-  final private val NotAscii = 0x8080808080808080L
-
-  /** Looks at blocks, the last of which overlaps the block before it. So their number depends on the size only. */
-  private def isAscii(bytes: Array[Byte], from: Int, to: Int): Boolean = {
-    var bits = 0L
-    var at = from
-    if (to - from >= BlockSize) {
-      while (at + BlockSize < to) {
-        bits |= block(bytes, at)
-        at += BlockSize
-      }
-      bits |= block(bytes, to - BlockSize)
-    } else while (at < to) {
-      bits |= bytes(at).toLong
-      at += 1
-    }
-    (bits & NotAscii) == 0
-  }
-
-  private def block(bytes: Array[Byte], at: Int): Long =
-    BigEndian.int64(bytes, at) | BigEndian.int64(bytes, at + 8) |
-      BigEndian.int64(bytes, at + 16) | BigEndian.int64(bytes, at + 24)
 }
 
 /**

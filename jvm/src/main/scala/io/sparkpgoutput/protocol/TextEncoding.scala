@@ -137,6 +137,44 @@ object TextEncoding {
 
   def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
     UTF8String.fromBytes(bytes, from, size).isValid
+
+  /**
+   * Returns whether a text is one byte that is not ASCII, so that it is not valid in UTF-8. PostgreSQL 14 and 15 print
+   * such a value of the type "char" so.
+   */
+  def isBareByte(bytes: Array[Byte], from: Int, to: Int): Boolean =
+    to - from == 1 && bytes(from) < 0
+
+  /** The text that later versions print for such a byte: a backslash and three octal digits. */
+  def escaped(byte: Byte): Array[Byte] =
+    Array[Int]('\\', '0' + (byte >> 6 & 3), '0' + (byte >> 3 & 7), '0' + (byte & 7)).map(_.toByte)
+
+  final private val BlockSize = 32
+  final private val NotAscii = 0x8080808080808080L
+
+  /**
+   * Returns whether all bytes are ASCII. It looks at blocks, the last of which overlaps the block before it. So
+   * their number depends on the size only.
+   */
+  def isAscii(bytes: Array[Byte], from: Int, to: Int): Boolean = {
+    var bits = 0L
+    var at = from
+    if (to - from >= BlockSize) {
+      while (at + BlockSize < to) {
+        bits |= block(bytes, at)
+        at += BlockSize
+      }
+      bits |= block(bytes, to - BlockSize)
+    } else while (at < to) {
+      bits |= bytes(at).toLong
+      at += 1
+    }
+    (bits & NotAscii) == 0
+  }
+
+  private def block(bytes: Array[Byte], at: Int): Long =
+    BigEndian.int64(bytes, at) | BigEndian.int64(bytes, at + 8) |
+      BigEndian.int64(bytes, at + 16) | BigEndian.int64(bytes, at + 24)
 }
 
 /** What PostgreSQL writes in EUC_TW otherwise than Java reads it. Both follow editions of CNS 11643. */

@@ -44,7 +44,7 @@ abstract class PrintedConversion(printer: Printer) extends Conversion {
  *
  * @param length the most characters that a text can have
  */
-final class StringConversion(printer: Printer, length: Int = Int.MaxValue)
+class StringConversion(printer: Printer, length: Int = Int.MaxValue)
     extends PrintedConversion(printer) {
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     // A character has one byte at least. Each of its other bytes begins with the bits 10.

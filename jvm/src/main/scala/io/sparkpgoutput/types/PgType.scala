@@ -46,10 +46,14 @@ abstract class PgType(val name: String) {
   /** Reads values as a Spark type; None if that is not possible. */
   final def to(target: DataType, options: ConversionOptions): Option[Conversion] = target match {
     case _: CharType         => None // Spark adds blanks to the values
-    case VarcharType(length) => Some(new StringConversion(printer(options), length))
-    case _: StringType       => Some(new StringConversion(printer(options)))
+    case VarcharType(length) => Some(asText(printer(options), length))
+    case _: StringType       => Some(asText(printer(options), Int.MaxValue))
     case other               => conversion(other, options)
   }
+
+  /** Reads values as STRING, with at most so many characters. */
+  protected def asText(printer: Printer, length: Int): Conversion =
+    new StringConversion(printer, length)
 
   /** The Spark type that values have in a VARIANT. */
   protected def variantType: DataType = sparkType(-1)

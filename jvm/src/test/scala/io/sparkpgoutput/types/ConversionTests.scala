@@ -17,9 +17,15 @@ trait ConversionTests extends Assertions {
       target: DataType,
       text: String,
       options: ConversionOptions = ConversionOptions()
-  ): Any = read(target, text.getBytes(StandardCharsets.UTF_8)) {
-    conversion(pgType, target, options).fromText
-  }
+  ): Any = fromTextBytes(pgType, target, text.getBytes(StandardCharsets.UTF_8), options)
+
+  /** Reads the bytes of a text, which can be invalid, as a Spark type, in Spark's internal form. */
+  def fromTextBytes(
+      pgType: PgType,
+      target: DataType,
+      text: Array[Byte],
+      options: ConversionOptions = ConversionOptions()
+  ): Any = read(target, text)(conversion(pgType, target, options).fromText)
 
   /** Reads a binary value as a Spark type, in Spark's internal form. */
   def fromBinary(

@@ -116,7 +116,12 @@ final case class TableColumn(
 object TableColumn {
 
   /** The oid of `text`. */
-  val Text: Long = BuiltInTypes.all.find(_.pgType.name == "text").get.oid
+  val Text: Long = oid("text")
+
+  /** The oid of `"char"`. */
+  val Char: Long = oid("char")
+
+  private def oid(name: String) = BuiltInTypes.all.find(_.pgType.name == name).get.oid
 }
 
 /**

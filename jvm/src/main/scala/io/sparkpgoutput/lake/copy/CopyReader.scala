@@ -12,8 +12,8 @@ import org.apache.spark.unsafe.Platform
 import org.postgresql.copy.CopyOut
 
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.catalog.{HashSalt, QuotedName, ValueHash}
-import io.sparkpgoutput.protocol.TupleCells
+import io.sparkpgoutput.lake.catalog.{HashSalt, QuotedName, TableColumn, ValueHash}
+import io.sparkpgoutput.protocol.{TextEncoding, TupleCells}
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
 import io.sparkpgoutput.types.ValueWriter
@@ -135,17 +135,21 @@ final private class CopyRows(settings: CopySettings) {
     }
   }
 
+  private val isChar = table.source.columns.map(_.readType == TableColumn.Char).toArray
   private val isHashed = table.source.columns.map(_.isHashed).toArray
   private val hashed: HashedCell = hiding.salt.map(new HashedCell(_)).orNull
 
   /** Reads a row of COPY. The next row overwrites it. */
   def row(text: Array[Byte]): UnsafeRow = {
+    val isValid = TextEncoding.isAscii(text, 0, text.length) ||
+      TextEncoding.isValidUtf8(text, 0, text.length)
     line.start(text)
     writer.reset()
     writer.zeroOutNullBytes()
     var column = 0
     while (column < readers.length) {
       val kind = line.goTo(column)
+      if (!isValid && kind == 't' && !isHashed(column)) checkText(column)
       val cell = if (isHashed(column) && kind == 't') hashed.of(line) else line
       val invalid = readers(column).read(kind, cell)
       if (invalid != null) {
@@ -161,6 +165,20 @@ final private class CopyRows(settings: CopySettings) {
     }
     line.finish()
     writer.getRow
+  }
+
+  /**
+   * Refuses a text that is not valid in UTF-8, as the decoder refuses it in a message. The server does not check what
+   * the output functions of its types write.
+   */
+  private def checkText(column: Int): Unit = {
+    val isValid = TextEncoding.isValidUtf8(line.bytes, line.from, line.to - line.from) ||
+      isChar(column) && TextEncoding.isBareByte(line.bytes, line.from, line.to)
+    if (!isValid) throw new PgOutputException(
+      "PGOUTPUT_INVALID_VALUE.NOT_UTF8_IN_COPY",
+      "table" -> table.source.name,
+      "column" -> schema(column).name
+    )
   }
 }
 

@@ -3,10 +3,11 @@ package io.sparkpgoutput.lake.queue
 import java.nio.ByteBuffer
 import java.util.Arrays
 
+import io.sparkpgoutput.changes.rows.RelationColumn
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.{HashSalt, HiddenColumns, TableColumn, ValueHash}
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{BigEndian, EncodedTuple}
+import io.sparkpgoutput.protocol.{BigEndian, EncodedTuple, TextEncoding}
 
 /**
  * Rewrites the messages of a table, so that they lack its excluded columns and have hashes in its hashed ones.
@@ -23,9 +24,12 @@ import io.sparkpgoutput.protocol.{BigEndian, EncodedTuple}
  * The length n is two bytes long. An excluded column is in no part of a message. A hashed one has the
  * type `text`, and a text becomes its hash. NULL stays NULL, and a value that was not sent stays so.
  *
+ * A shown column of the type "char" can have a byte that is not ASCII. PostgreSQL 14 and 15 send it as it is, which is
+ * not valid in UTF-8. It becomes the text that later versions send.
+ *
  * @param kinds what happens to each column
  */
-final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
+final class HiddenCells private (private val kinds: Array[Byte], private val hash: ValueHash) {
   import HiddenCells._
 
   private val shown = kinds.count(_ != Excluded)
@@ -46,8 +50,8 @@ final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
     kinds.foreach { kind =>
       val name = afterText(message, at + 1)
       if (kind != Excluded) append(message, at, name)
-      if (kind == Shown) append(message, name, name + TypeSize)
-      else if (kind == Hashed) append(TypeOfHash, 0, TypeSize)
+      if (kind == Hashed) append(TypeOfHash, 0, TypeSize)
+      else if (kind != Excluded) append(message, name, name + TypeSize)
       at = name + TypeSize
     }
     written()
@@ -82,8 +86,11 @@ final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
       val end = EncodedTuple.cellEnd(message, at, message.length)
       if (end < 0) throw new IndexOutOfBoundsException
       val kind = kinds(column)
-      if (kind == Shown || kind == Hashed && end == at + 1) append(message, at, end)
-      else if (kind == Hashed) appendHash(message, at, end)
+      val text = at + EncodedTuple.CellHead
+      if (kind == Hashed && end > at + 1) appendHash(message, at, end)
+      else if (kind == Char && TextEncoding.isBareByte(message, text, end))
+        appendText(TextEncoding.escaped(message(text)))
+      else if (kind != Excluded) append(message, at, end)
       at = end
       column += 1
     }
@@ -92,11 +99,14 @@ final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
 
   private def appendHash(message: Array[Byte], at: Int, end: Int): Unit = {
     if (message(at) != 't') throw new IllegalStateException("A hashed column has no text.")
-    val digits = hash.of(message, at + EncodedTuple.CellHead, end)
-    append(message, at, at + 1)
-    appendInt16(digits.length >>> 16)
-    appendInt16(digits.length)
-    append(digits, 0, digits.length)
+    appendText(hash.of(message, at + EncodedTuple.CellHead, end))
+  }
+
+  private def appendText(text: Array[Byte]): Unit = {
+    append(TextKind, 0, 1)
+    appendInt16(text.length >>> 16)
+    appendInt16(text.length)
+    append(text, 0, text.length)
   }
 
   private def appendInt16(value: Int): Unit = {
@@ -131,7 +141,9 @@ object HiddenCells {
   final private val Shown: Byte = 0
   final private val Excluded: Byte = 1
   final private val Hashed: Byte = 2
+  final private val Char: Byte = 3
 
+  private val TextKind = Array('t'.toByte)
   final private val FirstSize = 256
   final private val MostKept = 1024 * 1024
 
@@ -161,6 +173,24 @@ object HiddenCells {
     }
     new HiddenCells(kinds.toArray, salt.map(new ValueHash(_)).orNull)
   }
+
+  /**
+   * Also rewrites the shown columns of the type "char". None if nothing is to be rewritten.
+   *
+   * @param hidden what hides columns of the table; None if all are shown
+   * @param columns the columns that the Relation message has
+   */
+  def withChars(hidden: Option[HiddenCells], columns: Seq[RelationColumn]): Option[HiddenCells] =
+    if (!columns.exists(isChar)) hidden
+    else {
+      val cells = hidden.getOrElse(of(columns.map(_.name), HiddenColumns(), None))
+      val kinds = cells.kinds.zip(columns).map { case (kind, column) =>
+        if (kind == Shown && isChar(column)) Char else kind
+      }
+      Some(new HiddenCells(kinds, cells.hash))
+    }
+
+  private def isChar(column: RelationColumn) = column.typeId == TableColumn.Char
 
   /**
    * Hides all columns of a table, because it is not known which one is which. The messages then have no column,

@@ -437,14 +437,13 @@ final class SlotReader(
   private def relation(message: Array[Byte]): Unit = {
     val sent = decoder.relation(SchemaMessage.outsideStream(message))
     val xid = Option(begin).map(BeginMessage.xid)
-    val hidden = events.hidden(sent.oid, sent.name, sent.columns.map(_.name), xid)
+    val asked = events.hidden(sent.oid, sent.name, sent.columns.map(_.name), xid)
+    val hidden = HiddenCells.withChars(asked, sent.columns)
     val shown = hidden.fold(message)(_.relation(message))
     val columns = decoder.relation(SchemaMessage.outsideStream(shown)).columns
     val used = columns.map(_.typeId).distinct.flatMap(types.get(_)).toIndexedSeq
-    relations.update(
-      sent.oid,
-      new SentRelation(message, new TableMessages(shown, used), hidden.orNull)
-    )
+    val definition = new TableMessages(shown, used)
+    relations.update(sent.oid, new SentRelation(message, definition, hidden.orNull))
   }
 
   private def change(oid: Long, message: Array[Byte]): Unit = queues.getOrNull(oid) match {
@@ -520,7 +519,7 @@ object SlotReader {
    *
    * @param message the Relation message
    * @param definition what the queue of the table gets of it
-   * @param hidden what hides columns of the table; null if all are shown
+   * @param hidden what rewrites the messages of the table; null if they stay as they are
    */
   final private class SentRelation(
       val message: Array[Byte],

@@ -2,7 +2,7 @@ package io.sparkpgoutput.types.families
 
 import org.apache.spark.sql.types.{DataType, LongType}
 
-import io.sparkpgoutput.protocol.{BigEndian, Lsn}
+import io.sparkpgoutput.protocol.{BigEndian, Lsn, TextEncoding}
 import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.{LongReader, NumberConversion, PgInteger}
 
@@ -95,19 +95,25 @@ object PgTid extends PgType("tid") {
 
 /**
  * "char", a single byte. 0 prints as the empty text, and a byte that is not ASCII as a backslash and
- * three octal digits.
+ * three octal digits. PostgreSQL 14 and 15 print such a byte as it is. In a database in UTF-8, this text is
+ * not valid, and is read as the text that later versions print.
  */
 object PgChar extends PgType("char") {
+
+  override protected def asText(printer: Printer, length: Int): Conversion =
+    new StringConversion(printer, length) {
+      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+        if (TextEncoding.isBareByte(bytes, from, to)) {
+          val text = TextEncoding.escaped(bytes(from))
+          super.fromText(text, 0, text.length, out)
+        } else super.fromText(bytes, from, to, out)
+    }
+
   override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
     InvalidValue.requireSize("\"char\"", to - from, 1)
     val byte = bytes(from)
     if (byte > 0) out.add(byte.toInt)
-    else if (byte < 0) {
-      out.add('\\')
-      out.add('0' + (byte >> 6 & 3))
-      out.add('0' + (byte >> 3 & 7))
-      out.add('0' + (byte & 7))
-    }
+    else if (byte < 0) TextEncoding.escaped(byte).foreach(digit => out.add(digit.toInt))
   }
 }
 

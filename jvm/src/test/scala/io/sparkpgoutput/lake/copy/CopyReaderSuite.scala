@@ -2,10 +2,13 @@ package io.sparkpgoutput.lake.copy
 
 import scala.util.Using
 
+import org.apache.spark.sql.types.StructType
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.errors.{LakeException, PgOutputException}
+import io.sparkpgoutput.lake.catalog.TableColumn
 import io.sparkpgoutput.lake.core.SimTable
 import io.sparkpgoutput.source.connection.FakeServer
 import io.sparkpgoutput.source.connection.FakeServer._
@@ -31,6 +34,26 @@ class CopyReaderSuite extends AnyFunSuite {
     val snapshot = SharedSnapshot("a snapshot", sees = "9:9:")
     val settings = CopySettings(CopySource(server.address, "test", Nil), snapshot, table)
     Using.resource(server)(_ => intercept[Throwable](new CopyReader(settings, range)))
+  }
+
+  test("a text that is not valid UTF-8 is an error that names the column") {
+    val columns = Seq("id" -> 23L, "kind" -> 18L, "kinds" -> 1002L).zipWithIndex.map {
+      case ((name, oid), number) => TableColumn(number, name, oid, -1, 0, hasMissing = false)
+    }
+    val schema = StructType.fromDDL("id INT, kind STRING, kinds STRING")
+    val copied = table.copy(source = table.source.copy(columns = columns), schema = schema)
+    val settings = CopySettings(CopySource(null, "test", Nil), SharedSnapshot("", ""), copied)
+    val rows = new CopyRows(settings)
+    // The letter X stands for a byte that PostgreSQL 14 prints as it is.
+    def bytesOf(text: String) =
+      s"$text\n".getBytes("UTF-8").map(byte => if (byte == 'X') -23.toByte else byte)
+    assert(rows.row("1\ta\t{ä}\n".getBytes("UTF-8")).getString(2) == "{ä}")
+    assert(rows.row(bytesOf("1\tX\t{ä}")).getString(1) == "\\351")
+    for (text <- Seq("1\ta\t{X}", "1\tX\t{ä,X}")) {
+      val error = intercept[PgOutputException](rows.row(bytesOf(text)))
+      assert(error.getCondition == "PGOUTPUT_INVALID_VALUE")
+      assert(error.getMessage.contains("excludeColumns.public.orders=kinds"), error.getMessage)
+    }
   }
 
   test(

@@ -8,6 +8,7 @@ import javax.crypto.spec.SecretKeySpec
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.changes.rows.RelationColumn
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.{HashSalt, HiddenColumns}
 import io.sparkpgoutput.protocol.Fields.Fields
@@ -115,6 +116,40 @@ class HiddenCellsSuite extends PropertySuite {
       val found = HiddenCells.all(columns(kinds)).change(encoded(message)(identity))
       assert(Fields.hex(found) == Fields.hex(encoded(message)(_ => Nil)))
     }
+  }
+
+  test("a bare byte of PostgreSQL 14 in a shown column of the type char is a text in UTF-8") {
+    // The letter X stands for the byte.
+    def message(text: String) = encoded(Fields(
+      "type" -> "UPDATE",
+      "relation_id" -> 16385L,
+      "old" -> Seq(("t", "X", null), ("n", null, null), ("t", "X", null), ("t", "X", null)),
+      "new" -> Seq(("t", text, null), ("t", "ä", null), ("u", null, null), ("t", "X", null))
+    ))(identity)
+    def bare(message: Array[Byte]) = message.map(byte => if (byte == 'X') -23.toByte else byte)
+    def sent(types: Long*) = types.zipWithIndex.map { case (oid, index) =>
+      RelationColumn(s"c$index", isKey = false, oid)
+    }
+    val columns = sent(18, 18, 25, 25)
+    val shown = HiddenCells.withChars(None, columns).get
+    val wanted = encoded(Fields(
+      "type" -> "UPDATE",
+      "relation_id" -> 16385L,
+      "old" -> Seq(("t", "\\351", null), ("n", null, null), ("t", "X", null), ("t", "X", null)),
+      "new" -> Seq(("t", "\\351", null), ("t", "ä", null), ("u", null, null), ("t", "X", null))
+    ))(identity)
+    assert(Fields.hex(shown.change(bare(message("X")))) == Fields.hex(bare(wanted)))
+    val hidden = Some(cells("xsxx"))
+    val left = encoded(Fields(
+      "type" -> "UPDATE",
+      "relation_id" -> 16385L,
+      "old" -> Seq(("n", null, null)),
+      "new" -> Seq(("t", "ä", null))
+    ))(identity)
+    val found = HiddenCells.withChars(hidden, columns).get.change(bare(message("X")))
+    assert(Fields.hex(found) == Fields.hex(left))
+    assert(HiddenCells.withChars(None, sent(25, 23)).isEmpty)
+    assert(HiddenCells.withChars(hidden, sent(25, 25, 25, 25)) == hidden)
   }
 
   test("a TRUNCATE stays as it is") {

@@ -2,12 +2,14 @@ package io.sparkpgoutput.types.families
 
 import java.nio.charset.StandardCharsets.UTF_8
 
+import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.types._
+import io.sparkpgoutput.types.containers.PgArray
 
 class TextTypesSuite extends AnyFunSuite with ConversionTests {
   private val text = new PgText("text")
@@ -27,6 +29,29 @@ class TextTypesSuite extends AnyFunSuite with ConversionTests {
       assert(problem(read(value)) == refused)
       assert(problem(fromBinary(text, VarcharType(3), value.getBytes(UTF_8))) == refused)
     }
+  }
+
+  test("a bare byte of PostgreSQL 14 as \"char\" is the text that later versions print") {
+    val targets = Seq(StringType, VarcharType(4))
+    for (target <- targets; byte <- -128 to -1) {
+      val one = Array(byte.toByte)
+      val printed = fromBinary(PgChar, target, one)
+      assert(printed == UTF8String.fromString(f"\\${byte & 0xff}%o"))
+      assert(fromTextBytes(PgChar, target, one) == printed)
+    }
+    assert(fromText(PgChar, StringType, "a") == UTF8String.fromString("a"))
+    assert(fromText(PgChar, StringType, "é") == UTF8String.fromString("é"))
+    assert(problem(fromTextBytes(
+      PgChar,
+      VarcharType(3),
+      Array(-1.toByte)
+    )).contains("3 characters"))
+    val elements = fromTextBytes(
+      new PgArray(PgChar, 18),
+      ArrayType(StringType),
+      "{a,X}".getBytes(UTF_8).map(byte => if (byte == 'X') -23.toByte else byte)
+    ).asInstanceOf[ArrayData]
+    assert(elements.toSeq[UTF8String](StringType).map(_.toString) == Seq("a", "\\351"))
   }
 
   test("nothing is read as CHAR, because Spark adds blanks to the values") {
