@@ -172,7 +172,7 @@ def test_a_byte_of_the_type_char_is_the_same_text_from_each_server(
             compared = spark_pgoutput.verify(spark, once=True, **options).collect()
             assert {row.table: row.result for row in compared}["public.kinds"] == "equal"
 
-            # PostgreSQL 14 also sends the byte in an array. There it cannot be told from a text.
+            # PostgreSQL 14 also sends the byte in an array. The text is then refused.
             server.execute(
                 f"UPDATE kinds SET list = ARRAY[{char(0o351)}];"
                 f"CREATE TABLE lists AS SELECT ARRAY[{char(0o351)}] AS list;"

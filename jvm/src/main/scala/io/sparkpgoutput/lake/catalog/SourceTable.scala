@@ -121,6 +121,13 @@ object TableColumn {
   /** The oid of `"char"`. */
   val Char: Long = oid("char")
 
+  /**
+   * Whether the server has checked the encoding of each text of a type. It checks the texts that it stores, and not
+   * what it prints for a "char" or for a type of an extension.
+   */
+  def isChecked(typeId: Long): Boolean =
+    BuiltInTypes.byOid.get(typeId).exists(found => !Set("char", "char[]")(found.name))
+
   private def oid(name: String) = BuiltInTypes.all.find(_.pgType.name == name).get.oid
 }
 

@@ -135,13 +135,15 @@ final private class CopyRows(settings: CopySettings) {
     }
   }
 
+  private val isChecked =
+    table.source.columns.forall(column => TableColumn.isChecked(column.readType))
   private val isChar = table.source.columns.map(_.readType == TableColumn.Char).toArray
   private val isHashed = table.source.columns.map(_.isHashed).toArray
   private val hashed: HashedCell = hiding.salt.map(new HashedCell(_)).orNull
 
   /** Reads a row of COPY. The next row overwrites it. */
   def row(text: Array[Byte]): UnsafeRow = {
-    val isValid = TextEncoding.isAscii(text, 0, text.length) ||
+    val isValid = isChecked || TextEncoding.isAscii(text, 0, text.length) ||
       TextEncoding.isValidUtf8(text, 0, text.length)
     line.start(text)
     writer.reset()
@@ -168,8 +170,8 @@ final private class CopyRows(settings: CopySettings) {
   }
 
   /**
-   * Refuses a text that is not valid in UTF-8, as the decoder refuses it in a message. The server does not check what
-   * the output functions of its types write.
+   * Refuses a text that is not valid in UTF-8, as the decoder refuses it in a message. Rows of tables whose texts the
+   * server has checked are not checked again.
    */
   private def checkText(column: Int): Unit = {
     val isValid = TextEncoding.isValidUtf8(line.bytes, line.from, line.to - line.from) ||
