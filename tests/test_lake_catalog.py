@@ -269,15 +269,15 @@ def test_an_array_of_elements_with_a_delimiter_of_their_own_is_a_text(
             f"CREATE TYPE {name} (INPUT = {name}_in, OUTPUT = {name}_out, DELIMITER = '{mark}');"
             for name, mark in (("shape", ":"), ("other", ","))
         )
-        + "CREATE TYPE part AS (n int, gone int, s shape[], b box[], o other[]);"
-        "ALTER TYPE part DROP ATTRIBUTE gone; CREATE TYPE nothing AS ();"
-        "CREATE TABLE shapes (s shape[], o other[], p part, e nothing);"
+        + "CREATE TYPE piece AS (n int, gone int, s shape[], b box[], o other[]);"
+        "ALTER TYPE piece DROP ATTRIBUTE gone; CREATE TYPE nothing AS ();"
+        "CREATE TABLE shapes (s shape[], o other[], p piece, e nothing);"
         "CREATE PUBLICATION shapes FOR TABLE shapes"
     )
     (table,) = catalog.tables("shapes").values()
     texts = catalog.mirrored(table).schema()
     assert texts.toDDL() == (
-        "s STRING COMMENT 'shape[]',o STRING COMMENT 'other[]',p STRING COMMENT 'part',"
+        "s STRING COMMENT 'shape[]',o STRING COMMENT 'other[]',p STRING COMMENT 'piece',"
         "e STRING COMMENT 'nothing'"
     )
     part = "STRUCT<n: INT, s: {}, b: {}, o: {}>"
