@@ -129,6 +129,8 @@ def test_wrong_hidden_columns_of_python_and_the_command_are_an_error(
     for arguments, words in [
         (["--hash-column", "email"], "must have the form TABLE.COLUMN"),
         (["--option", "columns=a"], "has its own arguments: --exclude-column and --hash-column"),
+        (["--option", "excludeColumns.a=b"], "has its own arguments: --exclude-column and"),
+        (["--option", "HashColumns.a=b"], "has its own arguments: --exclude-column and"),
     ]:
         with pytest.raises(SystemExit):
             cli.parse(["replicate", *ARGUMENTS, *arguments])
@@ -406,6 +408,9 @@ def test_each_command_takes_only_options_of_its_own(
     assert taken("status", "--check") == taken("status", "--prometheus") == {"status_file"}
     assert taken("status", "--check", "--checkpoint", "/data/other") == {"checkpoint"}
     assert taken("status", "--status-file", "/run/other.json") == {"status_file"}
+    file.write_text("slot: lake\nuser: lake\nspark: {spark.a: x}")
+    assert taken("status", "--checkpoint", "/data/checkpoint") == {"checkpoint"}
+    assert taken("status", "--checkpoint", "/c", "--url", "jdbc:postgresql:x") == server
     file.write_text("slot: lake")
     with pytest.raises(SystemExit):
         parsed(file)
@@ -503,6 +508,12 @@ def test_columns_of_a_call_are_added_to_those_of_the_file(file: Path) -> None:
         **{"excludeColumns.public.users": '"ssn","notes"', "hashColumns.public.users": '"email"'},
         **{"hashColumns.s.t": '"a"', "hashColumns.public.x": '"b"'},
     }
+    # Scala's spelling of an entry adds columns, too.
+    session: Any = Session()
+    scala = {"excludeColumns.public.users": "notes", "hashColumns.public.users": '"phone"'}
+    options = replication.java_options(replication._with_file(session, found, scala))
+    assert options["excludeColumns.public.users"] == '"ssn",notes'
+    assert options["hashColumns.public.users"] == '"email","phone"'
     for wrong in ({"users": ["ssn"]}, {"users": {"hash": 1}}, {"users": {"hide": ["ssn"]}}):
         with pytest.raises(TypeError, match=r"users"):
             columns(wrong)

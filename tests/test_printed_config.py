@@ -47,7 +47,8 @@ def random_arguments(chosen: random.Random) -> Iterator[str]:
             argument = {"propertie": "property"}.get(argument, argument)
             keys = ["orders", "public.Order lines", "s.t", "off", "12", "a$b"]
             for key in chosen.sample(keys, chosen.randrange(3)):
-                yield f"--{argument}={key}={random_text(chosen)}"
+                option = chosen.choice([f"--{argument}=", f"--option={PREFIXES[name]}"])
+                yield f"{option}{key}={random_text(chosen)}"
         elif name == "columns":
             for key in chosen.sample(["orders", "public.Order lines", "s.t", "a$b"], 2):
                 what = chosen.choice(["exclude", "hash"])

@@ -47,7 +47,7 @@ def take_file(parser: argparse.ArgumentParser, command: str, given: Sequence[str
         The arguments of the command.
     """
     scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("--config", "--target", "--checkpoint", "--status-file"):
+    for name in ("--config", "--target", "--checkpoint", "--status-file", "--url"):
         scan.add_argument(name, nargs="?")
     for name in ("--once", "--check", "--prometheus"):
         scan.add_argument(name, action="store_true")
@@ -87,8 +87,10 @@ def _names(command: str, given: argparse.Namespace, values: set[str]) -> set[str
         case "status" if given.check or given.prometheus:  # these start no Spark
             has_file = "status_file" in values and not given.checkpoint
             return {"status_file"} if has_file else {"checkpoint"}
-        case "status":
+        case "status" if given.url or "url" in values:
             return values - {"status_file"}
+        case "status":
+            return {"checkpoint"}  # without a URL, it asks no server
         case _:
             return values
 

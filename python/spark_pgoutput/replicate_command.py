@@ -8,7 +8,15 @@ from typing import Any
 
 from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import LISTS, OF_TABLES, entry_key, merged_entries, option_key
+from spark_pgoutput.job_options import (
+    HIDDEN,
+    LISTS,
+    OF_TABLES,
+    PREFIXES,
+    entry_key,
+    merged_entries,
+    option_key,
+)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -175,7 +183,27 @@ class _Columns(_Pairs):
 
 
 class _Options(_Pairs):
-    """Collects options, and refuses those that have an argument of their own."""
+    """Collects options, and refuses those that have an argument of their own.
+
+    An option of one table, column or property, such as `names.orders`, becomes an entry of its
+    argument. So a file that `--print-config` prints has it in the same place.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        text = str(values)
+        name, equals, _ = text.partition("=")
+        for argument, prefix in PREFIXES.items():
+            if equals and name.lower().startswith(prefix.lower()):
+                own = next(each for each in parser._actions if each.dest == _ARGUMENTS[argument])
+                own(parser, namespace, text[len(prefix) :], option_string)
+                return
+        super().__call__(parser, namespace, values, option_string)
 
     def _problem(self, name: str) -> str | None:
         if name.lower() == "password":
@@ -185,8 +213,9 @@ class _Options(_Pairs):
             )
         own = {option_key(option): argument for option, argument in _ARGUMENTS.items()}
         argument = own.get(option_key(name))
-        if argument == "columns":
-            return "'columns' has its own arguments: --exclude-column and --hash-column"
+        is_hidden = name.lower().startswith(tuple(each.lower() for each in HIDDEN.values()))
+        if argument == "columns" or is_hidden:
+            return f"'{name}' has its own arguments: --exclude-column and --hash-column"
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
     def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_pgoutput import config_file
 from spark_pgoutput.arguments import checked, option_texts
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import LISTS, merged, with_prefixes
+from spark_pgoutput.job_options import HIDDEN, LISTS, merged, with_prefixes
 from spark_pgoutput.password import first_line, has_password
 from spark_pgoutput.registration import jobs_of
 
@@ -165,7 +165,10 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
             else entry
             for key, entry in with_prefixes(name, value).items()
         }
-        found.update(option_texts(entries))
+        for key, text in option_texts(entries).items():
+            # The same list of hidden columns in Scala's spelling shows none of the others.
+            is_list = key in found and key.startswith(tuple(HIDDEN.values()))
+            found[key] = f"{found[key]},{text}" if is_list else text
     is_given = "password" in found or has_password(found.get("url", ""))
     if not is_given and "PGPASSWORD" in os.environ:
         found["password"] = os.environ["PGPASSWORD"]
