@@ -17,11 +17,14 @@ final case class TableName(namespace: String, name: String) {
    * another table, or if one has a point. So no two tables have the same text.
    */
   def unambiguous: String = {
-    def quoted(part: String) = s"\"${part.replace("\"", "\"\"")}\""
     val others = TablePattern.meant(toString) - this - TableName("public", toString)
     if (others.isEmpty && !toString.startsWith("\"")) toString
-    else s"${quoted(namespace)}.${quoted(name)}"
+    else quoted
   }
+
+  /** Both names in quotes. */
+  def quoted: String =
+    Seq(namespace, name).map(part => s"\"${part.replace("\"", "\"\"")}\"").mkString(".")
 }
 
 object TableName {

@@ -16,7 +16,11 @@ final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
 
   /** Reads the options, with names in any case. `Left` says what is wrong with the first bad one. */
   def parse(entries: Seq[(String, String)]): Either[String, T] = {
-    val names = entries.map(_._1.toLowerCase(Locale.ROOT))
+    val names = entries.map { case (name, _) =>
+      // After the point, there can be the name of a table or a column, which differs from one in another case.
+      val (option, of) = name.span(_ != '.')
+      option.toLowerCase(Locale.ROOT) + of
+    }
     names.diff(names.distinct).headOption match {
       case Some(name) => Left(s"The option '$name' is given twice.")
       case None =>

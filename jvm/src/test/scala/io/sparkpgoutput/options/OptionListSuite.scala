@@ -38,8 +38,9 @@ class OptionListSuite extends AnyFunSuite {
   }
 
   test("a name with a placeholder stands for all names that have its prefix") {
-    val colors = Map("color.a" -> "red", "COLOR.b" -> "blue")
+    val colors = Map("color.a" -> "red", "COLOR.b" -> "blue", "color.A" -> "green")
     assert(list.parse(colors.toSeq) == Right(Drawing(colors = colors)))
+    assert(list.parse(Seq("color.a" -> "red", "COLOR.a" -> "blue")).isLeft)
     assert(list.parse(Seq("color" -> "red")).isLeft)
   }
 

@@ -377,7 +377,8 @@ object MirroredTables {
 
   /** The names under which the user can give a type for a column, the strongest one first. */
   private def names(source: SourceTable, column: TableColumn) =
-    Seq(s"${source.name.unambiguous}.${column.name}", s"${source.name}.${column.name}", column.name)
+    Seq(source.name.unambiguous, source.name.toString, source.name.quoted)
+      .map(table => s"$table.${column.name}") :+ column.name
 
   /** @param chosen the name of an option and the DDL of the type that it gives */
   private def field(
