@@ -112,7 +112,7 @@ def test_the_password_of_a_job_does_not_show(server: Server, tmp_path: Path, tar
         assert any("CoarseGrainedExecutorBackend" in command for command in shown.commands)
         assert any("job_process.py" in command for command in shown.commands)
         assert "spark.eventLog.enabled" in shown.pages["environment"]
-        assert not copies or "first copy" in shown.pages["jobs"]
+        assert not copies or "copy of" in shown.pages["jobs"]
         everything = [*shown.commands, *shown.pages.values(), output, errors]
         assert MARKER not in "".join(everything)
 
