@@ -139,21 +139,26 @@ class _Pairs(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         name, value = self._parts(str(values))
-        if not name or not value:
+        argument, key = self._entry(name)
+        if not key or not value:
             parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
         if problem := self._problem(name):
             parser.error(f"argument {option_string}: {problem}")
-        found = getattr(namespace, self.dest) or {}
-        setattr(namespace, self.dest, self._merged(found, name, value))
+        found = getattr(namespace, argument) or {}
+        setattr(namespace, argument, self._merged(argument, found, key, value))
 
     def _parts(self, text: str) -> tuple[str, str]:
         """Return the name and the value, one of which is empty if the form is wrong."""
         name, _, value = text.partition("=")
         return name, value
 
-    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
-        """Return the arguments with another one. If two have the same name, the last one counts."""
-        return merged_entries(_OPTIONS.get(self.dest, self.dest), found, {name: value})
+    def _entry(self, name: str) -> tuple[str, str]:
+        """Return the argument that has an entry of this name, and the entry's key in it."""
+        return self.dest, name
+
+    def _merged(self, argument: str, found: dict[str, Any], key: str, value: str) -> dict[str, Any]:
+        """Return the entries with another one. If two have the same key, the last one counts."""
+        return merged_entries(_OPTIONS.get(argument, argument), found, {key: value})
 
     def _problem(self, name: str) -> str | None:
         """Return why a name is refused; None if it is accepted."""
@@ -174,11 +179,11 @@ class _Columns(_Pairs):
         table, _, column = text.rpartition(".")
         return table, column
 
-    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
-        key = "hash" if "--hash-column" in self.option_strings else "excludeColumns"
+    def _merged(self, argument: str, found: dict[str, Any], key: str, value: str) -> dict[str, Any]:
+        what = "hash" if "--hash-column" in self.option_strings else "excludeColumns"
         tables = {table: dict(hidden) for table, hidden in found.items()}
-        hidden = tables.setdefault(entry_key("columns", name), {})
-        hidden[key] = [*hidden.get(key, ()), value]
+        hidden = tables.setdefault(entry_key("columns", key), {})
+        hidden[what] = [*hidden.get(what, ()), value]
         return tables
 
 
@@ -189,21 +194,11 @@ class _Options(_Pairs):
     argument. So a file that `--print-config` prints has it in the same place.
     """
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        text = str(values)
-        name, equals, _ = text.partition("=")
-        for argument, prefix in PREFIXES.items():
-            if equals and name.lower().startswith(prefix.lower()):
-                own = next(each for each in parser._actions if each.dest == _ARGUMENTS[argument])
-                own(parser, namespace, text[len(prefix) :], option_string)
-                return
-        super().__call__(parser, namespace, values, option_string)
+    def _entry(self, name: str) -> tuple[str, str]:
+        for option, prefix in PREFIXES.items():
+            if name.lower().startswith(prefix.lower()):
+                return _ARGUMENTS[option], name[len(prefix) :]
+        return super()._entry(name)
 
     def _problem(self, name: str) -> str | None:
         if name.lower() == "password":
@@ -218,9 +213,10 @@ class _Options(_Pairs):
             return f"'{name}' has its own arguments: --exclude-column and --hash-column"
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
-    def _merged(self, found: dict[str, Any], name: str, value: str) -> dict[str, Any]:
-        same = option_key(name)
-        return {**{k: v for k, v in found.items() if option_key(k) != same}, name: value}
+    def _merged(self, argument: str, found: dict[str, Any], key: str, value: str) -> dict[str, Any]:
+        if argument != self.dest:
+            return super()._merged(argument, found, key, value)
+        return {**{k: v for k, v in found.items() if option_key(k) != option_key(key)}, key: value}
 
 
 # The options that have an argument of their own, with the argument.
