@@ -19,14 +19,19 @@ object FilterDecodes extends PredicateHelper {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case Filter(condition, project: Project) =>
       val decoded = project.mapExpressions(marked(_, condition))
-      val conditions = splitConjunctivePredicates(condition)
-      val areThere = decoded.projectList.collect {
-        case column @ Alias(decode: DecodeMessage, _) if decode.filter != MessageFilter.all =>
-          IsNotNull(column.toAttribute)
-      }.filterNot(conditions.contains(_))
-      val all = if (InfallibleConditions.contains(condition)) condition
-      else (areThere :+ condition).reduce(And)
-      Filter(all, decoded)
+      Filter(
+        if (InfallibleConditions.contains(condition)) condition else guarded(condition, decoded),
+        decoded
+      )
+  }
+
+  /** The condition, after IS NOT NULL for each decode that drops messages. */
+  private def guarded(condition: Expression, decoded: Project): Expression = {
+    val conditions = splitConjunctivePredicates(condition)
+    decoded.projectList.collect {
+      case column @ Alias(decode: DecodeMessage, _) if decode.filter != MessageFilter.all =>
+        IsNotNull(column.toAttribute)
+    }.filterNot(conditions.contains(_)).foldRight(condition)(And(_, _))
   }
 
   /**

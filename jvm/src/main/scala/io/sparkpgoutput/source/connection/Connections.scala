@@ -110,13 +110,13 @@ object Connections {
     val found =
       Option(Driver.parseURL(DriverParameters.url(address), properties)).getOrElse(properties)
     def value(property: PGProperty) = Option(property.getOrDefault(found))
+    def values(property: PGProperty) = value(property).toSeq.flatMap(_.split(','))
     // The driver looks for a line with the whole list of hosts. A pgpass file has a line for each, as libpq wants it.
     def ofHosts = for {
       (host, port) <- values(PGProperty.PG_HOST).zip(values(PGProperty.PG_PORT))
       (database, user) <- value(PGProperty.PG_DBNAME).zip(value(PGProperty.USER))
       password <- Option(PgPassParser.getPassword(host, port, database, user))
     } yield password
-    def values(property: PGProperty) = value(property).toSeq.flatMap(_.split(','))
     val password = value(PGProperty.PASSWORD).orElse(ofHosts.headOption)
     address.copy(user = value(PGProperty.USER), password = password)
   }

@@ -2,24 +2,10 @@ package io.sparkpgoutput.lake.catalog
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.core.SimTable
 
 class MirroredTablesSuite extends AnyFunSuite {
-  private val orders = SourceTable(
-    oid = 16385,
-    name = TableName("public", "orders"),
-    columns = IndexedSeq(TableColumn(1, "price", 1700, -1, 738, hasMissing = false)),
-    unsent = Nil,
-    key = Seq("price"),
-    identity = ReplicaIdentity.Default,
-    publish = SourceTable.Operations,
-    rowFilter = None,
-    fileNode = 16385,
-    isPartitioned = false,
-    leaves = Nil,
-    horizon = 745,
-    attributes = 1
-  )
+  private val orders = SimTable(16385, "orders", Vector("price")).definition.source
 
   private def unused(names: String*) =
     MirroredTables.unusedTypes(Seq(orders), names.map(_ -> "STRING").toMap).map(_.getMessage)
