@@ -43,8 +43,8 @@ final class DirectWrite(
   private val folded = FoldedColumns.keyed(schema, unsent)
 
   private val opAt = folded.fieldIndex(FoldedColumns.Op)
-  private val bornAt = FoldedColumns.Born.map(folded.fieldIndex)
-  private val leftAt = FoldedColumns.Left.map(folded.fieldIndex)
+  private val movedInAt = FoldedColumns.MovedIn.map(folded.fieldIndex)
+  private val movedOutAt = FoldedColumns.MovedOut.map(folded.fieldIndex)
   private val flagAt = schema.indices.map { ordinal =>
     folded.fieldNames.indexOf(FoldedColumns.unsent(ordinal))
   }.toArray
@@ -54,17 +54,19 @@ final class DirectWrite(
   private def position(row: InternalRow, at: Seq[Int]): Option[MessagePosition] =
     Option.when(!row.isNullAt(at.head))(MessagePosition(row.getLong(at.head), row.getLong(at(1))))
 
-  private def hasMoved(row: InternalRow) = !row.isNullAt(bornAt.head)
+  private def hasMoved(row: InternalRow) = !row.isNullAt(movedInAt.head)
 
   private def isUnsent(row: InternalRow, ordinal: Int) =
     flagAt(ordinal) >= 0 && row.getBoolean(flagAt(ordinal))
 
   /** The rows as they were when an UPDATE changed their keys. */
   private val leftRows: Map[MessagePosition, InternalRow] =
-    rows.iterator.filter(op(_) == RowOp.Left).map(row => position(row, leftAt).get -> row).toMap
+    rows.iterator.filter(op(_) == RowOp.MovedOut).map(row =>
+      position(row, movedOutAt).get -> row
+    ).toMap
 
   /** The rows that are written. */
-  private val changes = rows.filter(op(_) != RowOp.Left)
+  private val changes = rows.filter(op(_) != RowOp.MovedOut)
 
   /** Whether a row is marked as deleted after the cut. */
   private def goes(row: InternalRow) =
@@ -248,7 +250,7 @@ final class DirectWrite(
 
     /** The value that a row had before UPDATEs that did not send it changed the key. */
     @tailrec private def before(row: InternalRow, ordinal: Int, at: Int): Any = {
-      val from = position(row, bornAt)
+      val from = position(row, movedInAt)
         .map(leftRows.getOrElse(
           _,
           throw new NotDirect("a row came from a key that is not in the cut")

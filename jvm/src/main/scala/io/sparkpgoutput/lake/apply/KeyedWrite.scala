@@ -24,8 +24,8 @@ final class KeyedWrite(batch: TableBatch) {
     val hasMoves = toasted.nonEmpty && (batch.summary.moved > 0 || batch.format.hasVersions)
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
-      // No new row looks for values in a Left row. There can be some, if an update did not send a column that was dropped since.
-      else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
+      // No new row looks for values in a row of RowOp.MovedOut. There can be some, if an update did not send a column that was dropped since.
+      else folded.where(col(Op) =!= RowOp.MovedOut).drop(MovedIn ++ MovedOut: _*)
     def clauses =
       if (batch.format.hasVersions) versioning else if (batch.format.marks) marking else mirroring
     if (batch.summary.truncated.isEmpty) {
@@ -251,16 +251,17 @@ final class MovedRows(batch: TableBatch) {
   import batch.format.{key, toasted, unsent}
 
   private def root(ordinal: Int) = s"k$ordinal"
-  private def cameHere = col(Born.head).isNotNull
+  private def cameHere = col(MovedIn.head).isNotNull
   private def isUnsent(ordinal: Int) = col(FoldedColumns.unsent(ordinal))
 
   /** Returns the rows with the values that their updates did not send, and without positions. */
   def resolve(rows: DataFrame): DataFrame = {
     // A plan that is joined to itself doubles in size.
     val kept = batch.checkpoint(rows)
-    val left = inTarget(followed(kept.where(col(Op) === RowOp.Left).select(leftColumns: _*)))
+    val left =
+      inTarget(followed(kept.where(col(Op) === RowOp.MovedOut).select(movedOutColumns: _*)))
     val known = renamed(left)
-    val joined = kept.where(col(Op) =!= RowOp.Left).join(known, cameFrom, "left")
+    val joined = kept.where(col(Op) =!= RowOp.MovedOut).join(known, cameFrom, "left")
     joined.select(batch.format.schema.indices.map { ordinal =>
       val value = col(column(ordinal))
       (if (toasted.contains(ordinal))
@@ -275,7 +276,7 @@ final class MovedRows(batch: TableBatch) {
    * The rows as they were when their key changed: the position of this UPDATE, the columns that it can lack,
    * the key, and the position of the UPDATE before that gave them this key.
    */
-  private def leftColumns: Seq[Column] = (Left ++ Born).map(col) ++
+  private def movedOutColumns: Seq[Column] = (MovedOut ++ MovedIn).map(col) ++
     toasted.flatMap(ordinal => Seq(col(column(ordinal)), isUnsent(ordinal))) ++
     key.map(ordinal => col(column(ordinal)).as(root(ordinal)))
 
@@ -283,9 +284,9 @@ final class MovedRows(batch: TableBatch) {
 
   private def renamed(rows: DataFrame) = rows.toDF(rows.columns.map(before).toIndexedSeq: _*)
 
-  private def cameFrom: Column = Born
-    .zip(Left)
-    .map { case (born, left) => col(born) === col(before(left)) }
+  private def cameFrom: Column = MovedIn
+    .zip(MovedOut)
+    .map { case (to, from) => col(to) === col(before(from)) }
     .reduce(_ && _)
 
   /** Follows each chain of key changes back to a row that has all values, or to the row in the target. */
@@ -304,8 +305,8 @@ final class MovedRows(batch: TableBatch) {
       val roots = key.map(root).map { name =>
         when(cameHere, col(before(name))).otherwise(col(name)).as(name)
       }
-      val born = Born.map(name => col(before(name)).as(name))
-      rows = batch.checkpoint(joined.select(Left.map(col) ++ born ++ values ++ roots: _*))
+      val movedIn = MovedIn.map(name => col(before(name)).as(name))
+      rows = batch.checkpoint(joined.select(MovedOut.map(col) ++ movedIn ++ values ++ roots: _*))
     }
     rows
   }
@@ -341,7 +342,7 @@ final class MovedRows(batch: TableBatch) {
         .cast(batch.format.schema(ordinal).dataType)
         .as(value)
     }
-    joined.select(Left.map(col) ++ values: _*)
+    joined.select(MovedOut.map(col) ++ values: _*)
   }
 }
 

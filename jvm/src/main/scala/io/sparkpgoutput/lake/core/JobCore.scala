@@ -88,8 +88,8 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     work.failedSince = Some(table.status).collect { case Failed(_, since, _, _) => since }
     // The status changes at once, because an excluded table has no errors any more.
     if (settings.excludes(table.name)) {
-      if (!table.isLeft) put(table.copy(status = Excluded))
-    } else if (!table.needsCopy && !table.isLeft) {
+      if (table.isFollowed) put(table.copy(status = Excluded))
+    } else if (!table.needsCopy && table.isFollowed) {
       work.wantsQueue = true
       // Each start tries a table with a lasting error once.
       if (table.isFailed) put(table.copy(status = Live))
@@ -298,7 +298,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     endAtLook = upTo
     tables.foreach { case (table, work) =>
       if (oids(table.oid)) work.leaving = None
-      else if (table.isLeft) change(table.oid)(_.copy(status = leftStatus(table.oid)))
+      else if (!table.isFollowed) change(table.oid)(_.copy(status = notFollowedStatus(table.oid)))
       else if (work.leaving.isEmpty) work.leaving = Some(upTo)
     }
     drops()
@@ -306,14 +306,14 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     wanted.filterNot(_.isLocked).foreach(published(_, now))
     moves = TargetOwners.moves(wanted.filter(entry => current.tables.contains(entry.oid)), current)
     isLooked = !wanted.exists(entry =>
-      entry.isLocked && current.tables.get(entry.oid).forall(_.isLeft)
+      entry.isLocked && current.tables.get(entry.oid).forall(!_.isFollowed)
     )
   }
 
   /** Returns whether the job knows a table, also one that it does not follow. */
   def knows(oid: Long): Boolean = excluded(oid) || current.tables.contains(oid)
 
-  private def leftStatus(oid: Long): TableStatus = if (excluded(oid)) Excluded else Dropped
+  private def notFollowedStatus(oid: Long): TableStatus = if (excluded(oid)) Excluded else Dropped
 
   private def published(entry: CatalogEntry, now: Long): Unit = {
     val work = works.getOrElseUpdate(entry.oid, new TableWork)
@@ -329,7 +329,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       case None =>
         put(TableState(entry.table, status = Copying("It was added to the publication.")))
         entry.problem.foreach(refuse(entry.oid, _, now))
-      case Some(table) if table.isLeft =>
+      case Some(table) if !table.isFollowed =>
         val reason =
           if (table.status == Excluded) "It is not excluded any more."
           else "It is published again."
@@ -391,7 +391,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
       if (table.isForgettable) {
         current = current.copy(tables = current.tables - oid)
         works -= oid
-      } else if (!table.isLeft) {
+      } else if (table.isFollowed) {
         val problem = works(oid).problem.getOrElse("Another table has its name in the target now.")
         refuse(oid, problem, now)
         works(oid).phase = Phase.GivingUpQueue(write())
@@ -429,26 +429,23 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
    * @return the revision of the state that has the request; None if there is no such table
    */
   def resync(oid: Long, reason: String, now: Long): Option[Long] =
-    current.tables.get(oid).flatMap { table =>
+    current.tables.get(oid).filter(_.isFollowed).map { table =>
       val work = works(oid)
-      if (table.isLeft) None
-      else {
-        val hasBegun = table.isCopying && work.phase != Phase.Idle
-        if (!hasBegun) {
-          work.waiting = None
-          work.snapshotFailure = None
-          work.notBefore = now
-          work.failures = 0
-          // The state has the request at once, also if a commit still runs.
-          if (table.status == Live && table.table.mode != TableMode.Mirror)
-            change(oid)(_.copy(copyReason = Some(reason)))
-          else {
-            change(oid)(_.copy(status = Copying(reason)))
-            if (work.phase != Phase.Idle) work.copyNext = Some(reason)
-          }
+      val hasBegun = table.isCopying && work.phase != Phase.Idle
+      if (!hasBegun) {
+        work.waiting = None
+        work.snapshotFailure = None
+        work.notBefore = now
+        work.failures = 0
+        // The state has the request at once, also if a commit still runs.
+        if (table.status == Live && table.table.mode != TableMode.Mirror)
+          change(oid)(_.copy(copyReason = Some(reason)))
+        else {
+          change(oid)(_.copy(status = Copying(reason)))
+          if (work.phase != Phase.Idle) work.copyNext = Some(reason)
         }
-        Some(write())
       }
+      write()
     }
 
   /** Returns whether each table has all transactions below an LSN, or will not get them. */
@@ -591,7 +588,7 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     def hasEnded = !Lsn.isBelow(readLsn, upTo) && !work.queue.exists(_.position.nonEmpty)
     if (endsAtOnce || hasEnded) {
       work.leaving = None
-      change(table.oid)(_.copy(status = leftStatus(table.oid)))
+      change(table.oid)(_.copy(status = notFollowedStatus(table.oid)))
       work.waiting = None
       work.failedSince = None
       work.phase = Phase.Dropping(write())

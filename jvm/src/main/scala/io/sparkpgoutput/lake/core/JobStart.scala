@@ -134,7 +134,7 @@ object JobStart {
       ) Some("infinity")
       else if (fresh.moneyScale != kept.moneyScale && has("money")) Some("moneyScale")
       else None
-    changed.filter(_ => !table.needsCopy && !table.isLeft).fold(table)(option =>
+    changed.filter(_ => !table.needsCopy && table.isFollowed).fold(table)(option =>
       table.copying(s"The option $option has changed.")
     )
   }

@@ -79,9 +79,9 @@ final case class JobState(
    */
   def walEnd: Long = tables.values.flatMap { table =>
     table.status match {
-      case Copying(_, lsn)                      => lsn
-      case _ if table.isLeft || table.needsCopy => None
-      case _                                    => table.newestMark
+      case Copying(_, lsn)                           => lsn
+      case _ if !table.isFollowed || table.needsCopy => None
+      case _                                         => table.newestMark
     }
   }.foldLeft(confirmed)(Lsn.max)
 
@@ -98,7 +98,7 @@ final case class JobState(
    */
   lazy val named: Map[TableName, TableState] = tables.values.groupBy(_.name).map {
     case (name, all) =>
-      name -> all.maxBy(table => (!table.isLeft, table.status != TableStatus.Dropped, table.oid))
+      name -> all.maxBy(table => (table.isFollowed, table.status != TableStatus.Dropped, table.oid))
   }
 
   /** Adds a table, or replaces what is known of it. If it is not live, its status alone says whether it is copied. */
@@ -159,19 +159,19 @@ final case class TableState(
   def newestMark: Option[Long] = (mark ++ ahead).reduceOption(Lsn.max(_, _))
 
   /** Returns whether the table owns its name in the target: nobody else may write the table of this name. */
-  def owns: Boolean = generation > 0 && !isLeft && target.nonEmpty
+  def owns: Boolean = generation > 0 && isFollowed && target.nonEmpty
 
   /** The names in the target that the table owns, as keys. */
   def owned: Seq[String] = if (owns) table.keys else Nil
 
-  /** Returns whether the job leaves the table as it is, because it is not published or excluded. */
-  def isLeft: Boolean = status == TableStatus.Dropped || status == TableStatus.Excluded
+  /** Returns whether the job follows the table. If not, it is excluded or not published, and the job leaves it as it is. */
+  def isFollowed: Boolean = status != TableStatus.Dropped && status != TableStatus.Excluded
 
   /**
    * Returns whether the job may forget the table, which it leaves as it is. The definition of a table with hidden columns
    * says which ones they are, if the table comes back with other names.
    */
-  def isForgettable: Boolean = isLeft && table.source.hidden.isEmpty
+  def isForgettable: Boolean = !isFollowed && table.source.hidden.isEmpty
 
   /**
    * Returns whether the target needs a copy of the table before changes can be applied to it. Such a table

@@ -44,8 +44,8 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * the flag of the column, and the write keeps the value that the target has under the same key.
  *
  * If an UPDATE changes the key and does not send a value, the messages of the old key can have it, or the target has it
- * under the old key. So the fold gives one more row under the old key, [[RowOp.Left]]. This row has the values from
- * just before the UPDATE. [[FoldedColumns.Left]] in this row and [[FoldedColumns.Born]] in the row under the new key
+ * under the old key. So the fold gives one more row under the old key, [[RowOp.MovedOut]]. This row has the values from
+ * just before the UPDATE. [[FoldedColumns.MovedOut]] in this row and [[FoldedColumns.MovedIn]] in the row under the new key
  * have the same value: the position of the UPDATE. A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]]) looks
  * the value up by these positions, and other writes join the rows ([[io.sparkpgoutput.lake.apply.MovedRows]]). Both
  * follow several changes of the key in one cut back to the first key, under which the target has the value. If the
@@ -262,7 +262,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 
   private def vanish(image: Image, time: => Long): Unit = {
     if (format.marks && existed)
-      markedRow = new MarkedRow(images.toSeq :+ image, images.born, commit, time)
+      markedRow = new MarkedRow(images.toSeq :+ image, images.movedIn, commit, time)
     existed = false
     exists = false
     images.clear()
@@ -283,7 +283,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       writer.start()
       images.write(writer)
       writer.add(Image.old(change))
-      rows += writer.finish(RowOp.Left, images.areWhole, images.born, change.position)
+      rows += writer.finish(RowOp.MovedOut, images.areWhole, images.movedIn, change.position)
     }
     end(change)
   }
@@ -298,10 +298,10 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     if (exists) {
       writer.start()
       images.write(writer)
-      rows += writer.finish(op, images.areWhole, images.born)
+      rows += writer.finish(op, images.areWhole, images.movedIn)
     } else if (markedRow != null) {
       val isWhole = markedRow.add(writer)
-      rows += writer.finish(op, isWhole, markedRow.born)
+      rows += writer.finish(op, isWhole, markedRow.movedIn)
     } else if (wasThere) rows += deleted(keyImage)
     isFirst = true
     wasThere = false
@@ -325,12 +325,12 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
  * A row that the server has deleted, and that stays in the target.
  *
  * @param images the images that have its values, the newest first. The last one has its key.
- * @param born the update that moved it to its key and did not send all values; null if none did
+ * @param movedIn the update that moved it to its key and did not send all values; null if none did
  * @param lsn the commit that deleted it
  */
 final private class MarkedRow(
     images: Seq[Image],
-    val born: MessagePosition,
+    val movedIn: MessagePosition,
     lsn: Long,
     time: Long
 ) {

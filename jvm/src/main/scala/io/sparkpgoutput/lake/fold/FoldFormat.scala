@@ -311,10 +311,10 @@ object FoldedColumns {
    * The position of the UPDATE that changed the key of the row to this key, if the UPDATE is in this cut and did not
    * send all values.
    */
-  final val Born: Seq[String] = Seq("born_lsn", "born_ordinal")
+  final val MovedIn: Seq[String] = Seq("moved_in_lsn", "moved_in_ordinal")
 
-  /** The position of the UPDATE that gave a row of [[RowOp.Left]] another key. */
-  final val Left: Seq[String] = Seq("left_lsn", "left_ordinal")
+  /** The position of the UPDATE that gave a row of [[RowOp.MovedOut]] another key. */
+  final val MovedOut: Seq[String] = Seq("moved_out_lsn", "moved_out_ordinal")
 
   /** A column of the target. */
   def column(ordinal: Int): String = s"c$ordinal"
@@ -330,7 +330,7 @@ object FoldedColumns {
   def keyed(target: StructType, unsentColumns: Seq[Int]): StructType = StructType(
     (columns(target) :+ StructField(Op, StringType)) ++
       unsentColumns.map(ordinal => StructField(unsent(ordinal), BooleanType)) ++
-      (Born ++ Left).map(StructField(_, LongType))
+      (MovedIn ++ MovedOut).map(StructField(_, LongType))
   )
 }
 
@@ -353,7 +353,7 @@ object RowOp {
   final val Replace = "R"
 
   /** Not written: a row before an UPDATE changed its key. It has values that the UPDATE did not send. */
-  final val Left = "S"
+  final val MovedOut = "S"
 
   /** Returns the operation with a letter. */
   def of(letter: Byte): String = (letter.toChar: @switch) match {
@@ -361,6 +361,6 @@ object RowOp {
     case 'U' => Update
     case 'D' => Delete
     case 'R' => Replace
-    case 'S' => Left
+    case 'S' => MovedOut
   }
 }

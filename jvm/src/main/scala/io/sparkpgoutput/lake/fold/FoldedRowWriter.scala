@@ -158,20 +158,20 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
    * Ends the row of a key.
    *
    * @param isWhole true makes a column without a value NULL; false sets its flag
-   * @param born
-   *   the UPDATE whose row [[RowOp.Left]] leads to the flagged values; null if the target has them under this key
-   * @param left the UPDATE that gave the row another key; null if there was none
+   * @param movedIn
+   *   the UPDATE whose row [[RowOp.MovedOut]] leads to the flagged values; null if the target has them under this key
+   * @param movedOut the UPDATE that gave the row another key; null if there was none
    */
   def finish(
       op: String,
       isWhole: Boolean,
-      born: MessagePosition = null,
-      left: MessagePosition = null
+      movedIn: MessagePosition = null,
+      movedOut: MessagePosition = null
   ): UnsafeRow = {
     fill(areUnsent = !isWhole)
     bytes(FoldedColumns.Op, op.getBytes(StandardCharsets.US_ASCII))
-    position(FoldedColumns.Born, if (hasUnsent) born else null)
-    position(FoldedColumns.Left, left)
+    position(FoldedColumns.MovedIn, if (hasUnsent) movedIn else null)
+    position(FoldedColumns.MovedOut, movedOut)
     row
   }
 
@@ -282,20 +282,20 @@ final class NewestImages(format: FoldFormat) {
   private val images = mutable.ArrayBuffer.empty[Image]
 
   /** The position of the UPDATE whose old row has the values that no image has; null if no value is missing. */
-  private[fold] var born: MessagePosition = _
+  private[fold] var movedIn: MessagePosition = _
 
   def isEmpty: Boolean = images.isEmpty
   def toSeq: Seq[Image] = images.toSeq
 
   def clear(): Unit = {
     images.clear()
-    born = null
+    movedIn = null
   }
 
   /** Begins with the image of a row that comes. If an UPDATE moves it to its key, its old row can have values. */
   def begin(change: ChangeView, image: Image): Unit = {
     clear()
-    if (change.kind == RowEffect.MovedIn && !change.isWhole) born = change.position
+    if (change.kind == RowEffect.MovedIn && !change.isWhole) movedIn = change.position
     add(image)
   }
 

@@ -32,7 +32,7 @@ import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Trun
  * '''Values that were not sent''' are those of the previous version. The newest message of the cut that has the value
  * counts, as in [[KeyedFold]]. If no message has it, the current version of the target does. The write looks up such
  * values only for moved rows. So the fold gives the version of the target as a row that moved to its own key
- * ([[RowOp.Left]]).
+ * ([[RowOp.MovedOut]]).
  */
 abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
 
@@ -118,7 +118,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
         writer.start()
         writer.add(keyImage, onlyKey = true)
         writer.end(commit, time)
-        rows += write(expected, isWhole = false, born = null, left = null)
+        rows += write(expected, isWhole = false, movedIn = null, movedOut = null)
       }
     }
     if (exists) {
@@ -157,22 +157,22 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     writer.begin(commit, time)
     images.write(writer)
     writer.add(Image.old(change))
-    rows += write(RowOp.Left, images.areWhole, images.born, change.position)
+    rows += write(RowOp.MovedOut, images.areWhole, images.movedIn, change.position)
   }
 
   protected def write(
       op: String,
       isWhole: Boolean,
-      born: MessagePosition,
-      left: MessagePosition
+      movedIn: MessagePosition,
+      movedOut: MessagePosition
   ): UnsafeRow = {
-    val row = writer.finish(op, isWhole, born, left).copy()
-    if (writer.hasUnsent && born != null && born == rootAt && !isRootGiven) {
+    val row = writer.finish(op, isWhole, movedIn, movedOut).copy()
+    if (writer.hasUnsent && movedIn != null && movedIn == rootAt && !isRootGiven) {
       isRootGiven = true
       writer.start()
       writer.begin(commit, time)
       writer.add(root, onlyKey = true)
-      rows += write(RowOp.Left, isWhole = false, born = null, left = rootAt)
+      rows += write(RowOp.MovedOut, isWhole = false, movedIn = null, movedOut = rootAt)
     }
     row
   }
@@ -204,7 +204,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
         exists = true
         if (begins) images.begin(change, image)
         else {
-          if (images.isEmpty && !change.isWhole) images.born = fromTarget(change)
+          if (images.isEmpty && !change.isWhole) images.movedIn = fromTarget(change)
           images.add(image)
         }
     }
@@ -223,7 +223,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
   override protected def commits(): Boolean = changed == commit && !isFirst
   override protected def version(): UnsafeRow = {
     images.write(writer)
-    write(RowOp.Replace, images.areWhole, images.born, null)
+    write(RowOp.Replace, images.areWhole, images.movedIn, null)
   }
 
   override protected def clear(): Unit = {
@@ -244,10 +244,10 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   /**
    * A row that has come in this cut.
    *
-   * @param born the position of the UPDATE whose old row has the values that the message of this row lacks
+   * @param movedIn the position of the UPDATE whose old row has the values that the message of this row lacks
    * @param lsn the LSN of the commit that added it
    */
-  final private class NewVersion(val image: Image, val born: MessagePosition, val lsn: Long)
+  final private class NewVersion(val image: Image, val movedIn: MessagePosition, val lsn: Long)
 
   private val newVersions = mutable.ArrayBuffer.empty[NewVersion]
 
@@ -257,9 +257,9 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   override protected def change(change: ChangeView, image: Image): Unit = {
     val begins = change.begins
     if (!begins && !change.hasOld) throw TableError.keyNotSent(format.name)
-    val born = if (begins) null else remove(Image.old(change), change)
+    val movedIn = if (begins) null else remove(Image.old(change), change)
     if (begins || change.kind == RowEffect.Update)
-      newVersions += new NewVersion(image, born, commit)
+      newVersions += new NewVersion(image, movedIn, commit)
   }
 
   /** Removes a row. Returns the position of the UPDATE whose old row has the values that no message has. */
@@ -268,7 +268,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
     if (found >= 0) {
       val row = newVersions.remove(found)
       hasRemoved |= row.lsn != commit
-      row.born
+      row.movedIn
     } else {
       if ((isGone || isEmptied || isChecked) && !format.repairs) throw format.contradiction
       isGone |= !isEmptied
@@ -297,7 +297,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   override protected def version(): UnsafeRow = {
     val row = newVersions.last
     writer.add(row.image)
-    write(RowOp.Replace, row.image.isWhole || row.born == null, row.born, null)
+    write(RowOp.Replace, row.image.isWhole || row.movedIn == null, row.movedIn, null)
   }
 
   override protected def clear(): Unit = {

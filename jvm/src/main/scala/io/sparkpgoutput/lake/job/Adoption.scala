@@ -102,7 +102,7 @@ object Adoption {
       database = server.database,
       slot = slot
     ).source
-    val behind = state.tables.values.find(table => table.status != Live && !table.isLeft)
+    val behind = state.tables.values.find(table => table.status != Live && table.isFollowed)
     val problem =
       if (kept == now) Some("The job knows this server already. Start the job.")
       else if (state.database != server.database || state.slot != slot)

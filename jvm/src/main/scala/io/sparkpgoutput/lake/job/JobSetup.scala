@@ -338,7 +338,7 @@ final private[job] class ReadyJob(
     val isSameServer = keptState.exists(_.systemIdentifier == server.systemIdentifier)
     val tables = keptState.toSeq.flatMap(_.tables.values).filter(table =>
       isSameServer && !table.isForgettable
-    ).map(table => table.oid -> (if (table.isLeft) table else again(table))).toMap
+    ).map(table => table.oid -> (if (table.isFollowed) again(table) else table)).toMap
     JobStart(
       fresh.copy(id = id, tables = tables, startedFor = nowStartedFor),
       needsSlot = true

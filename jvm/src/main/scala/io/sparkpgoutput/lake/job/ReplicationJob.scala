@@ -499,7 +499,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
         ready.taken()
         parts.epoch = ready.epoch + 1
         if (ready.epoch > 0 && !ready.startsOver) {
-          val tables = JobLog.counted(parts.state.tables.values.count(!_.isLeft).toLong, "table")
+          val tables = JobLog.counted(parts.state.tables.values.count(_.isFollowed).toLong, "table")
           log.tell(s"The job goes on with $tables, from ${Lsn.format(start.confirmed)} on.")
         }
       }

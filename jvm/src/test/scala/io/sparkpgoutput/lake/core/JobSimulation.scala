@@ -274,7 +274,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       catch {
         case error: PgOutputException => fail(s"The job could not start again: ${error.getMessage}")
       }
-    for (table <- start.state.tables.values if !table.needsCopy && !table.isLeft) {
+    for (table <- start.state.tables.values if !table.needsCopy && table.isFollowed) {
       val gone = server.wal.find(transaction =>
         transaction.commit >= table.mark.get && transaction.commit < server.confirmed &&
           transaction.changes.exists(_.oid == table.oid)

@@ -81,19 +81,19 @@ class ChangeFoldSuite extends AnyFunSuite {
       def keyOf(row: IndexedSeq[Any]) = key.map(row(_))
       val base = before.map(row => keyOf(row) -> row).toMap
       val left = folded
-        .filter(op(_) == RowOp.Left)
-        .map(row => position(row, FoldedColumns.Left) -> row)
+        .filter(op(_) == RowOp.MovedOut)
+        .map(row => position(row, FoldedColumns.MovedOut) -> row)
         .toMap
 
       def value(row: InternalRow, ordinal: Int): Any = {
         val flag = fields.fieldNames.indexOf(FoldedColumns.unsent(ordinal))
         if (flag < 0 || !row.getBoolean(flag)) values(row)(ordinal)
-        else if (!isNull(row, FoldedColumns.Born.head)) {
-          value(left(position(row, FoldedColumns.Born)), ordinal)
+        else if (!isNull(row, FoldedColumns.MovedIn.head)) {
+          value(left(position(row, FoldedColumns.MovedIn)), ordinal)
         } else base(keyOf(values(row)))(ordinal)
       }
 
-      val changes = folded.filter(op(_) != RowOp.Left)
+      val changes = folded.filter(op(_) != RowOp.MovedOut)
       val keys = changes.map(row => keyOf(values(row)))
       assert(keys.distinct == keys)
       changes.foreach { row =>

@@ -69,12 +69,12 @@ class VersionFoldSuite extends AnyFunSuite {
       }
       def keyOfSent(row: InternalRow) = key.map(sent(row, _))
       val current = rows.filter(lives).map(row => keyOf(row) -> row).toMap
-      val left = folded.filter(op(_) == RowOp.Left)
-        .map(row => position(row, FoldedColumns.Left).get -> row).toMap
+      val left = folded.filter(op(_) == RowOp.MovedOut)
+        .map(row => position(row, FoldedColumns.MovedOut).get -> row).toMap
       def value(row: InternalRow, ordinal: Int): Any = {
         val flag = fields.fieldNames.indexOf(FoldedColumns.unsent(ordinal))
         if (flag < 0 || !row.getBoolean(flag)) sent(row, ordinal)
-        else position(row, FoldedColumns.Born).fold(current(keyOfSent(row))(ordinal))(from =>
+        else position(row, FoldedColumns.MovedIn).fold(current(keyOfSent(row))(ordinal))(from =>
           value(left(from), ordinal)
         )
       }

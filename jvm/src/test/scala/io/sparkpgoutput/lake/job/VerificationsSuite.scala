@@ -112,7 +112,7 @@ class VerificationsSuite extends SparkSessionTests {
     held.queue.position = None
     held.core.applied(oid, 300, None, 3000)
     held.look(again)
-    assert(held.core.state.tables(oid).isLeft)
+    assert(!held.core.state.tables(oid).isFollowed)
     val later = held.verifications.pinAll(Seq(name -> Some(oid)), Seq(oid), 300)
     assert(later.map(_.left.map(_._2.canPass)) == Seq(Left(true)))
   }
