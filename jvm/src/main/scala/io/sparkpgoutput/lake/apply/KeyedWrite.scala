@@ -24,7 +24,7 @@ final class KeyedWrite(batch: TableBatch) {
     val hasMoves = toasted.nonEmpty && (batch.summary.moved > 0 || batch.format.hasVersions)
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
-      // No new row looks for values in a row of RowOp.MovedOut. There can be some, if an update did not send a column that was dropped since.
+      // If the column that an update did not send was dropped since, nobody needs the update's row of RowOp.MovedOut.
       else folded.where(col(Op) =!= RowOp.MovedOut).drop(MovedIn ++ MovedOut: _*)
     def clauses =
       if (batch.format.hasVersions) versioning else if (batch.format.marks) marking else mirroring
