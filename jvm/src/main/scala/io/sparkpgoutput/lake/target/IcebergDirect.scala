@@ -69,8 +69,8 @@ final private[target] class IcebergDirect(keys: TableKeys)
     val metadata = operations.current
     problem(operations).foreach(reason => throw new NotDirect(reason))
     val files = filesOf(table, metadata)
-    keptFiles = None // until the commit is there
     val found = change(new IcebergVersion(table, metadata.schema, files, keys))
+    keptFiles = None // until the commit is there
     val writer = new IcebergWriter(table, metadata, metadata.schema)
     val delta = table.newRowDelta().set(mark._1, mark._2)
     files.snapshot.foreach(delta.validateFromSnapshot(_))

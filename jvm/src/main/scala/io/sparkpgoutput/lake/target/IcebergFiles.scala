@@ -79,7 +79,7 @@ private object IcebergFiles {
     snapshot.foreach { id =>
       Using.resource(table.newScan().useSnapshot(id).includeColumnStats().planFiles()) {
         _.forEach { task =>
-          problem(task).foreach(reason => throw new NotDirect(reason))
+          problem(task, metadata).foreach(reason => throw new NotDirect(reason))
           val file = IcebergFile.of(task.file, metadata, metadata.schema, loader.of(task))
           files(file.path) = file
           DirectCommits.tooMany(files.size.toLong).foreach(reason => throw new NotDirect(reason))
@@ -89,14 +89,23 @@ private object IcebergFiles {
     IcebergFiles(snapshot, metadata.schema, files.toMap)
   }
 
-  private def problem(task: FileScanTask): Option[String] = {
+  private def problem(task: FileScanTask, metadata: TableMetadata): Option[String] = {
     val file = task.file
+    // Iceberg takes the values of a partition column that was dropped for NULL in delete files, so it does not find them.
+    def lacksPartition = metadata.formatVersion == 2 && task.spec.fields.asScala.exists(field =>
+      !field.transform.isVoid && metadata.schema.findField(field.sourceId) == null
+    )
     def named(what: String) = Some(s"the file ${file.location} $what")
     if (file.format != FileFormat.PARQUET) named(s"has the format ${file.format}")
     else if (file.keyMetadata != null) named("is encrypted")
     else if (file.recordCount > Int.MaxValue) named("has too many rows")
     else if (task.deletes.asScala.exists(_.content != FileContent.POSITION_DELETES))
       named("has equality deletes")
+    else if (lacksPartition)
+      named(
+        "has partitions by a column that was dropped. To write the table, rewrite its files with the procedure " +
+          "rewrite_data_files of Iceberg and its option rewrite-all = true"
+      )
     else None
   }
 
