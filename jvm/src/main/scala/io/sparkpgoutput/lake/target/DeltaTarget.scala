@@ -17,6 +17,7 @@ import org.apache.spark.sql.delta.{
   TimestampNTZTableFeature,
   TransactionExecutionObserver
 }
+import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types.{StructType, TimestampNTZType}
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, classic, functions}
@@ -72,6 +73,12 @@ final class DeltaTarget(
     val found = newest(table).filter(problem(_).isEmpty).getOrElse(snapshot(table))
     TargetLook(found.metadata.schema, problem(found))
   }
+
+  /** Spark gives this column to each table of files, and a MERGE of Delta reads it. */
+  override def columnProblem(name: String): Option[String] =
+    Option.when(name.equalsIgnoreCase(FileFormat.METADATA_NAME))(
+      "Spark has a column of this name in each table of files."
+    )
 
   def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration
 

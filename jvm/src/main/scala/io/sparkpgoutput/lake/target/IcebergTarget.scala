@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.target
 import java.time.Instant
 import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
-import java.util.{Map => JMap}
+import java.util.{Locale, Map => JMap}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -62,7 +62,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   /** Iceberg adds these columns to each table that is read. */
   override def columnProblem(name: String): Option[String] =
-    Option.when(MetadataColumns.isMetadataColumn(name))("Iceberg has a column of this name itself.")
+    Option.when(
+      MetadataColumns.isMetadataColumn(name.toLowerCase(Locale.ROOT))
+    )("Iceberg has a column of this name itself.")
 
   def properties(table: String): Map[String, String] =
     operations(table).current.properties.asScala.toMap

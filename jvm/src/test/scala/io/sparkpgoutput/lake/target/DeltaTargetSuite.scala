@@ -54,6 +54,13 @@ class DeltaTargetSuite extends DeltaTests {
     Targets.of(spark, root.toString, Some("delta"))
   }
 
+  test("a column cannot have the name of the metadata column of Spark, in any case") {
+    val target = Targets.of(spark, Files.createTempDirectory("names").toString, Some("delta"))
+    val allowed =
+      Seq("_metadata", "_Metadata", "metadata", "_pos").filter(target.columnProblem(_).isEmpty)
+    assert(allowed == Seq("metadata", "_pos"))
+  }
+
   test(
     "old files are removed when it is time and if the table allows it, and unknown files stay",
     TakesLong

@@ -13,6 +13,7 @@ import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.spark.{Spark3Util, SparkSchemaUtil}
 import org.apache.iceberg.types.Types
 import org.apache.iceberg.{
+  BaseTable,
   FileFormat,
   HasTableOperations,
   PartitionSpec,
@@ -27,7 +28,7 @@ import org.apache.iceberg.{
 
 import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.lake.apply.{IcebergTables, WrittenTable}
-import io.sparkpgoutput.lake.direct.DirectChange
+import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
 
 /**
  * Tables of Iceberg with each property and type that [[IcebergDirect]] knows, and with others that need a MERGE. By
@@ -299,6 +300,30 @@ class IcebergKindsSuite extends TableTests {
       } else change(kind)
       if (!isEquality) assert(target.look(kind.name).notDirect.exists(_.contains(reason)))
     }
+  }
+
+  test("a column cannot have the name of a metadata column, in any case") {
+    val names = Seq("_deleted", "_pos", "_FILE", "_Spec_Id", "_partition", "_row_id")
+    assert(names.filter(target.columnProblem(_).isEmpty) == Nil)
+    assert(Seq("pos", "deleted", "_metadata").flatMap(target.columnProblem(_)) == Nil)
+  }
+
+  test(
+    "a file with partitions by a dropped column is left to MERGE: readers do not find its deletes"
+  ) {
+    val kind = Kind("dropped")
+    make(kind)
+    load(kind).updateSchema().addColumn("region", Types.StringType.get).commit()
+    load(kind).updateSpec().addField("region").commit()
+    spark.sql(s"INSERT INTO ${target.sqlName(kind.name)} VALUES (1, 'v', 'b', 'north')")
+    load(kind).updateSpec().removeField("region").commit()
+    def files = {
+      val table = load(kind)
+      IcebergFiles.of(table.asInstanceOf[BaseTable], operations(table).current)
+    }
+    assert(files.files.size == 1)
+    load(kind).updateSchema().deleteColumn("region").commit()
+    assert(intercept[NotDirect](files).getMessage.contains("a column that was dropped"))
   }
 
   test("a table of version 1 of the format, or with encryption, is left to MERGE") {
