@@ -97,6 +97,18 @@ object TableComparison {
     ).flatten.headOption
   }
 
+  /**
+   * Returns why a table must be copied: a hidden column was altered, so that another one can have had its name for a
+   * while. Messages from this time can still come. Do not compare the tables of two servers, nor of one before and after
+   * `pg_upgrade`, because the xmin of a column does not stay.
+   */
+  def altered(kept: SourceTable, now: SourceTable): Option[String] = {
+    val before = kept.hidden.map(column => column.number -> column.version).toMap
+    now.hidden.find(column => before.get(column.number).exists(_ != column.version)).map(column =>
+      s"The column '${column.name}', which the options exclude or hash, was altered."
+    )
+  }
+
   /** Returns whether a job follows a change of a column's type from another one, without a copy of the table. */
   def isFollowed(typeId: Long, now: TableColumn): Boolean =
     Widening.isLossless(now.copy(typeId = typeId), now)

@@ -106,7 +106,8 @@ final private[job] class TableApplier(job: JobParts) {
       case Left(reason) => throw changed(table, reason)
       case Right(changes) =>
         lazy val next = TableEvolution.next(table, now, changes)
-        catalog.reason(table.table.source, changes)
+        TableComparison.altered(table.table.source, now.source)
+          .orElse(catalog.reason(table.table.source, changes))
           .orElse(taken(table, now, changes))
           .orElse(TableEvolution.otherType(next.table, now))
           .orElse(TableEvolution.otherMode(table.table, now))

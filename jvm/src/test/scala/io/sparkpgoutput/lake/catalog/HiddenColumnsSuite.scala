@@ -143,6 +143,22 @@ class HiddenColumnsSuite extends AnyFunSuite {
     assert(reason(hidden, other).contains("another salt"))
   }
 
+  test("a hidden column that was altered needs a copy, because another one can have had its name") {
+    def altered(name: String, kept: SourceTable) = {
+      def again(columns: Seq[TableColumn]) = columns.map(column =>
+        if (column.name == name) column.copy(version = column.version + 1) else column
+      )
+      val now = kept.copy(columns = again(kept.columns), excluded = again(kept.excluded))
+      assert(TableComparison.compare(kept, now, Set.empty) == Right(Nil))
+      TableComparison.altered(kept, now)
+    }
+    for (name <- Seq("ssn", "email")) {
+      assert(altered(name, hidden).exists(_.contains(s"'$name'")))
+      assert(altered(name, users).isEmpty)
+    }
+    assert(altered("id", hidden).isEmpty)
+  }
+
   test(
     "changes have the hidden columns of an earlier definition if the options hide the same ones"
   ) {
