@@ -147,7 +147,7 @@ object FoldFormat {
         definition.partialInsert.foreach { lsn =>
           throw changed(table, partialInsert(lsn))
         }
-        checkColumns(table, relation, ordinals)
+        checkColumns(table, names.keySet, relation, ordinals)
       }
       val types = table.types.withDomains(domains)
       FoldDefinition(relation, types, ordinals)
@@ -246,20 +246,27 @@ object FoldFormat {
   /**
    * A column can have had the name of another one between two looks at the catalog. Both the message and the table have
    * the columns in the order of their numbers, and a new column gets a greater number than all others. So the columns
-   * of the message that the table still has are the first ones of the table, with the same types. Dropped columns have
-   * no order.
+   * of the message that the table still has are the first ones of the table, with the same types. Columns that were
+   * added and dropped since come after them. Columns that were dropped since the copy have no order.
    */
-  private def checkColumns(table: MirroredTable, relation: Relation, ordinals: Seq[Int]): Unit = {
+  private def checkColumns(
+      table: MirroredTable,
+      names: Set[String],
+      relation: Relation,
+      ordinals: Seq[Int]
+  ): Unit = {
     val known = relation.columns.zip(ordinals).filter { case (_, ordinal) =>
       table.schema.indices.contains(ordinal)
     }
+    val afterUnknown = relation.columns.zip(ordinals)
+      .dropWhile { case (column, ordinal) => ordinal >= 0 || names(column.name) }
     val isOther = known.map(_._2) != known.indices || known.exists { case (column, ordinal) =>
       // The catalog would say so if the column had got another type.
       table.source.columns.lift(ordinal).exists(now =>
         column.typeId != now.readType && !TableComparison.isFollowed(column.typeId, now)
       )
     }
-    if (isOther)
+    if (isOther || afterUnknown.exists(known.contains))
       throw changed(
         table,
         "A column had the name of another one between two looks at the catalog."

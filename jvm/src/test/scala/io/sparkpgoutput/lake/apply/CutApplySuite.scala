@@ -179,8 +179,10 @@ class CutApplySuite extends TableTests {
 
   both("a column that had the name of another one for a while is the table's error") { memory =>
     val Seq(id, a, b) = Seq("id" -> TypeOids.Int4, "a" -> TypeOids.Text, "b" -> TypeOids.Text)
-    // For example, `a` was renamed to `b` and then to `a` again, before the column `b` was added.
-    for (sent <- Seq(Seq(id, b, a), Seq(id, b), Seq(id, "a" -> TypeOids.Int4))) {
+    // For example, `a` was renamed to `b` and then to `a` again, before the column `b` was added. In the last one, `b`
+    // had another name while a new column had its name.
+    val replaced = Seq(id, a, "c" -> TypeOids.Text, b)
+    for (sent <- Seq(Seq(id, b, a), Seq(id, b), Seq(id, "a" -> TypeOids.Int4), replaced)) {
       val reused = table(55, "reused", "id", "a", "b")
       create(reused)
       val target = reused.target
