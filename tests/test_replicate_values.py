@@ -20,10 +20,12 @@ from support.servers import Server, server_fixture
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 server = server_fixture(
-    "CREATE TABLE endless (id int PRIMARY KEY, d date, t timestamptz, list date[], r daterange);"
+    "CREATE TYPE pair AS (d date, n int);"
+    "CREATE TABLE endless"
+    "  (id int PRIMARY KEY, d date, t timestamptz, list date[], r daterange, p pair);"
     "CREATE TABLE keyed (d date PRIMARY KEY, n numeric);"
     "INSERT INTO endless VALUES"
-    " (1, 'infinity', '-infinity', '{infinity,2026-01-31}', '[,infinity]');"
+    " (1, 'infinity', '-infinity', '{infinity,2026-01-31}', '[,infinity]', '(infinity,1)');"
     "INSERT INTO keyed VALUES ('2026-01-31', 1.5);"
     "CREATE PUBLICATION p FOR TABLE endless, keyed"
 )
@@ -37,12 +39,12 @@ def test_infinite_values_are_what_the_option_says(
     target: str, mode: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target, publication="p", mode={"endless": mode})
-    types = {"public.endless.r": range_type("DATE")}
+    types = {"public.endless.r": range_type("DATE"), "public.endless.p": "STRUCT<d DATE, n INT>"}
     sql_name = job.sql_name("endless")
 
     def rows() -> dict[int, tuple[object, ...]]:
         """Return the last values of each row. Python cannot hold all times of the first year."""
-        found = spark.sql(f"SELECT id, d, year(t), list, r.upper FROM {sql_name}").collect()
+        found = spark.sql(f"SELECT id, d, year(t), list, r.upper, p.* FROM {sql_name}").collect()
         return {row[0]: tuple(row)[1:] for row in found}
 
     with job.session(spark) as replicate:
@@ -53,18 +55,18 @@ def test_infinite_values_are_what_the_option_says(
         assert "set the option infinity to null or clamp" in failed
 
         assert replicate(once=True, types=types, infinity="null").exit_code == 0
-        assert rows() == {1: (None, None, [None, DAY], None)}
+        assert rows() == {1: (None, None, [None, DAY], None, None, 1)}
         copied = generations(job)
 
         # All rows are read again, because old ones would have values with another meaning.
         server.execute(
             "INSERT INTO endless VALUES"
-            " (2, 'infinity', '-infinity', '{infinity,2026-01-31}', '[,infinity]')"
+            " (2, 'infinity', '-infinity', '{infinity,2026-01-31}', '[,infinity]', '(infinity,2)')"
         )
         assert replicate(once=True, types=types).exit_code == 3
         assert replicate(once=True, types=types, infinity="clamp").exit_code == 0
         assert all(found > copied[table] for table, found in generations(job).items())
-        assert rows()[2] == (LAST, 1, [LAST, DAY], LAST)
+        assert rows()[2] == (LAST, 1, [LAST, DAY], LAST, LAST, 2)
 
         # The rows of the server are read as the job reads them.
         if mode == "mirror":
