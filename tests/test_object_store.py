@@ -156,6 +156,12 @@ def test_a_job_goes_on_when_a_store_fails(
                 wait_until_equal(spark, job, running, ["good"])
         assert fault.hits > 3
 
+        with store.proxy.first_answers_lost() as kinds:
+            for number in range(3, 6):
+                server.execute(f"UPDATE good SET v = 'e' WHERE id % 10 = {number}")
+                wait_until_equal(spark, job, running, ["good"])
+        assert {method for method, *_ in kinds} >= {"GET", "HEAD", "PUT"}, kinds
+
         with store.proxy.away():
             server.execute("INSERT INTO good SELECT g, 'c' FROM generate_series(2000, 2100) g")
             time.sleep(20)

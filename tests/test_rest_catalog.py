@@ -73,6 +73,13 @@ def test_a_job_follows_its_tables_in_a_rest_catalog(
                 server.execute(f"UPDATE good SET w = 'e{number}' WHERE id % 7 = {number}")
                 wait_until_equal(spark, job, running, ["good"])
         assert fault.hits > 0
+
+        # Then the answer to the first request of each kind is lost.
+        with rest.proxy.first_answers_lost() as kinds:
+            for number in range(3):
+                server.execute(f"UPDATE good SET w = 'f{number}' WHERE id % 7 = {number}")
+                wait_until_equal(spark, job, running, ["good"])
+        assert {method for method, *_ in kinds} >= {"GET", "POST"}, kinds
         assert running.failed() == []
 
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal
+from pathlib import PurePosixPath
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from support.processes import free_port
 
@@ -38,6 +40,18 @@ class Request:
     def is_conditional(self) -> bool:
         """Whether it creates an object only if there is none of its name."""
         return self.headers.get("if-none-match") == "*"
+
+    @property
+    def kind(self) -> tuple[str, bool, tuple[str, ...], str]:
+        """What it asks for: the method, the condition, the parameters and the kind of the path."""
+        url = urlsplit(self.path)
+        path = PurePosixPath(url.path)
+        return (
+            self.method,
+            self.is_conditional,
+            tuple(sorted(parse_qs(url.query, True))),
+            (path.suffix or path.parent.name),
+        )
 
     @property
     def is_commit(self) -> bool:
@@ -120,6 +134,19 @@ class Proxy:
             yield
         finally:
             self._start()
+
+    @contextmanager
+    def first_answers_lost(self) -> Iterator[set[Any]]:
+        """Lose the answer to the first request of each kind, and give the kinds."""
+        kinds: set[Any] = set()
+
+        def is_first(request: Request) -> bool:
+            count = len(kinds)
+            kinds.add(request.kind)
+            return len(kinds) > count
+
+        with self.fault("dropped", is_first):
+            yield kinds
 
     @contextmanager
     def fault(
