@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_pgoutput
 from support import lake
 from support.background import background
 from support.job_report import generations
@@ -82,3 +83,25 @@ def test_a_job_waits_for_transactions_and_for_a_synchronous_standby(
         tables.wait("live", "t")
         assert generations(job) == copied
         assert running.exception() is None
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_changes_that_are_not_flushed_when_a_table_leaves_the_publication_are_applied(
+    target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """With synchronous_commit = off, the catalog shows what the walsender does not send yet."""
+    with Server(settings={"wal_level": "logical", "wal_writer_delay": "10s"}) as server:
+        server.execute(SETUP)
+        job = LakeJob(tmp_path, server, target, publication="p")
+        with job.session(spark) as replicate:
+            running = replicate()
+            tables = JobTables(running)
+            wait_until_equal(spark, job, running, ["t", "other"])
+            with psycopg.connect(server.conninfo, autocommit=True) as connection:
+                connection.execute("SET synchronous_commit = off")
+                connection.execute("INSERT INTO t VALUES (3, 'c')")
+                connection.execute("ALTER PUBLICATION p DROP TABLE t")
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["public.other"])
+            tables.wait("dropped", "t")
+            assert spark.table(job.sql_name("t")).count() == 3

@@ -313,8 +313,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[TableNam
   private def lookNow(): Unit = {
     followTimeline()
     val published = ready.catalog.all(parts.state)
-    // Changes of a table that is not published any more are below the end of the WAL.
-    val end = ofServer(Server.flushLsn)
+    // Changes of a table that is not published any more are below the end of the WAL, which may not be flushed yet.
+    val oids = published.map(_.oid).toSet
+    val leaves = parts.state.tables.values.exists(table => table.isFollowed && !oids(table.oid))
+    val end = ofServer(if (leaves) WalEnd.committed else Server.flushLsn)
     val locked = published.filter(_.isLocked).map(_.table.source.name)
     if (locked.isEmpty) catalogWait.end()
     else {

@@ -93,18 +93,24 @@ object WalEnd {
   final private val PauseMillis = 10L
 
   /**
-   * Returns an LSN below which there is all that was committed before the call. A session gets to it at
-   * once. The flushed end of the WAL can lie inside a record, which can stay unfinished for 10 seconds. So
-   * this writes a transaction without changes, and returns the end of a record after it. A reader at this LSN
-   * has consumed every complete transaction in the slot, as `pg_upgrade` asks for.
+   * Returns an LSN below which there is all that was committed before the call. A session gets to it at once. A reader
+   * at this LSN has consumed every complete transaction in the slot, as `pg_upgrade` asks for.
+   */
+  def next(connection: ServerConnection): Long =
+    flushed(connection, committed(connection), System.nanoTime() + Limit.toNanos)
+
+  /**
+   * Returns an LSN below which there is all that was committed before the call, also what is not flushed yet, as with
+   * `synchronous_commit = off`. The flushed end of the WAL can lie inside a record, which can stay unfinished for 10
+   * seconds. So this writes a transaction without changes, and returns the end of a record after it.
    *
    * A standby cannot write. There, it is the end of the replay, and the primary's next record passes it.
    */
-  def next(connection: ServerConnection): Long =
+  def committed(connection: ServerConnection): Long =
     if (Server.isStandby(connection)) Server.flushLsn(connection)
     else {
       connection.query("SELECT txid_current()")(_ => ())
-      flushed(connection, written(connection), System.nanoTime() + Limit.toNanos)
+      written(connection)
     }
 
   private def written(connection: ServerConnection): Long = connection.query(
