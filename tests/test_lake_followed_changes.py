@@ -22,18 +22,18 @@ START = (
     "late int NOT NULL DEFAULT 5)"
 )
 FOLLOWED: list[tuple[str, list[str] | str]] = [
-    ("ALTER TABLE {} ADD COLUMN x int", ["Added x"]),
-    ("ALTER TABLE {} ADD COLUMN x int; ALTER TABLE {} ALTER x SET DEFAULT 5", ["Added x"]),
-    ("ALTER TABLE {} DROP COLUMN gone", ["Dropped gone"]),
+    ("ALTER TABLE {} ADD COLUMN x int", ["ColumnAdded x"]),
+    ("ALTER TABLE {} ADD COLUMN x int; ALTER TABLE {} ALTER x SET DEFAULT 5", ["ColumnAdded x"]),
+    ("ALTER TABLE {} DROP COLUMN gone", ["ColumnDropped gone"]),
     (
         "ALTER TABLE {} ADD COLUMN x int, ADD y int; ALTER TABLE {} DROP gone",
-        ["Dropped gone", "Added x", "Added y"],
+        ["ColumnDropped gone", "ColumnAdded x", "ColumnAdded y"],
     ),
     ("ALTER TABLE {} ADD COLUMN x int; ALTER TABLE {} DROP x", []),
-    ("ALTER TABLE {} RENAME gone TO x", ["Renamed gone x"]),
-    ("ALTER TABLE {} ALTER c TYPE varchar(11)", ["Widened c c"]),
-    ("ALTER TABLE {} ALTER c TYPE text", ["Widened c c"]),
-    ("ALTER TABLE {} ALTER n TYPE numeric(9, 2)", ["Widened n n"]),
+    ("ALTER TABLE {} RENAME gone TO x", ["ColumnRenamed gone x"]),
+    ("ALTER TABLE {} ALTER c TYPE varchar(11)", ["ColumnWidened c c"]),
+    ("ALTER TABLE {} ALTER c TYPE text", ["ColumnWidened c c"]),
+    ("ALTER TABLE {} ALTER n TYPE numeric(9, 2)", ["ColumnWidened n n"]),
     ("VACUUM FULL {}", []),
     ("CLUSTER {} USING {}_pkey", []),
     ("TRUNCATE {}", []),
@@ -288,7 +288,7 @@ def test_changes_of_a_publication_need_a_copy(server: Server, catalog: LakeCatal
         kept = now
         server.execute("ALTER TABLE pub RENAME k TO key")
         (now,) = catalog.tables("c").values()
-        assert catalog.compare(kept, now) == ["Renamed k key"]
+        assert catalog.compare(kept, now) == ["ColumnRenamed k key"]
         server.execute("ALTER PUBLICATION c SET TABLE pub WHERE (key > 2)")
         (now,) = catalog.tables("c").values()
         assert "row filter of the publication was (k > 1) and is (key > 2)" in catalog.compare(

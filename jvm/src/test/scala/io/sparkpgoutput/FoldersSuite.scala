@@ -276,20 +276,20 @@ class FoldersSuite extends AnyFunSuite {
     sources(InSpark).foreach(file => assert(imports(file) == Set.empty, file))
   }
 
-  /** The types outside of other types: each name with each file that has it. */
-  private def types(all: Seq[Path]): Seq[(String, Path)] = {
-    val defined = """(?m)^(?:[a-z]+(?:\[\w+\])? )*(?:class|trait|object|type) (\w+)""".r
+  /** The types that begin after an indent: each name with each file that has it. */
+  private def types(all: Seq[Path], indent: String): Seq[(String, Path)] = {
+    val defined = s"(?m)^$indent(?:[a-z]+(?:\\[\\w+\\])? )*(?:class|trait|object|type) (\\w+)".r
     all.flatMap { file =>
       defined.findAllMatchIn(Files.readString(file)).map(_.group(1) -> file).toSeq.distinct
     }
   }
 
-  test("no two files have a type of one name") {
-    val main = types(files ++ sources(InSpark))
+  test("no two files have a type of one name, also inside other types") {
+    val main = types(files ++ sources(InSpark), indent = " *")
     val twice = main.groupMap(_._1)(_._2).filter(_._2.size > 1)
     assert(twice == Map.empty)
     val names = main.map(_._1).toSet
-    val inTests = types(sources(Paths.get("jvm/src/test/scala")))
+    val inTests = types(sources(Paths.get("jvm/src/test/scala")), indent = "")
     assert(inTests.filter { case (name, _) => names(name) } == Seq.empty)
   }
 

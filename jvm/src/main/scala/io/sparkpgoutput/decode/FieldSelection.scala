@@ -18,19 +18,19 @@ sealed abstract class FieldSelection {
     case (Presence, elements: Elements)     => elements
     case (elements: Elements, Presence)     => elements
     case (Elements(some), Elements(others)) => Elements(some ++ others)
-    case (Fields(parts, cells), Fields(others, otherCells)) =>
+    case (Members(parts, cells), Members(others, otherCells)) =>
       val all = others.foldLeft(parts) { case (found, (name, part)) =>
         found.updated(name, found.get(name).fold(part)(_.and(part)))
       }
-      Fields(all, cells || otherCells)
+      Members(all, cells || otherCells)
     case _ => All
   }
 
   /** Returns the part of a member. The query must use this member. */
   final def of(member: String): FieldSelection = this match {
-    case Fields(parts, _) => parts.getOrElse(member, Presence)
-    case Elements(_)      => All
-    case same             => same
+    case Members(parts, _) => parts.getOrElse(member, Presence)
+    case Elements(_)       => All
+    case same              => same
   }
 
   /**
@@ -38,7 +38,7 @@ sealed abstract class FieldSelection {
    */
   final def isAll(dataType: DataType): Boolean = this match {
     case All => true
-    case Fields(parts, cells) =>
+    case Members(parts, cells) =>
       !cells && structOf(dataType).forall(
         _.forall(member => parts.get(member.name).exists(_.isAll(member.dataType)))
       )
@@ -52,7 +52,7 @@ sealed abstract class FieldSelection {
    */
   final def members(struct: StructType): Seq[(StructField, FieldSelection)] = this match {
     case Unused => Nil
-    case Fields(parts, cells) =>
+    case Members(parts, cells) =>
       val named = struct.flatMap(member => parts.get(member.name).map(member -> _))
       val found = if (cells) named :+ (StructField(CellsName, BinaryType) -> All) else named
       if (found.isEmpty) struct.take(1).map(_ -> Presence) else found
@@ -97,7 +97,7 @@ object FieldSelection {
    *   true if a tuple has one more member, `cells`. It holds the number of columns and the cells as
    *   they are in the message. Typed rows are read from it.
    */
-  final case class Fields(parts: Map[String, FieldSelection], cells: Boolean = false)
+  final case class Members(parts: Map[String, FieldSelection], cells: Boolean = false)
       extends FieldSelection
 
   /**
@@ -107,17 +107,17 @@ object FieldSelection {
   final case class Elements(positions: Set[Int]) extends FieldSelection
 
   /** Selects only whether the value is NULL. */
-  val Presence: Fields = Fields(Map.empty)
+  val Presence: Members = Members(Map.empty)
 
   /** The cells of a tuple as they are in the message. */
-  val Cells: Fields = Fields(Map.empty, cells = true)
+  val Cells: Members = Members(Map.empty, cells = true)
 
   final val CellsName = "cells"
 
-  def member(name: String, part: FieldSelection): FieldSelection = Fields(Map(name -> part))
+  def member(name: String, part: FieldSelection): FieldSelection = Members(Map(name -> part))
 
   /** All of these members. */
-  def members(names: String*): FieldSelection = Fields(names.map(_ -> All).toMap)
+  def members(names: String*): FieldSelection = Members(names.map(_ -> All).toMap)
 
   /** All of these fields of a message, which are ordinals in [[MessageSchema]]. */
   def messageFields(ordinals: Int*): FieldSelection =

@@ -33,7 +33,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(deep == member("a", member("b", members("x", "y"))))
     assert(
       member("a", members("x")).and(member("b", members("y"))) ==
-        Fields(Map("a" -> members("x"), "b" -> members("y")))
+        Members(Map("a" -> members("x"), "b" -> members("y")))
     )
   }
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.StructType
 
 import org.scalacheck.Gen
 
-import io.sparkpgoutput.decode.FieldSelection.{All, Cells, Elements, Fields, structOf}
+import io.sparkpgoutput.decode.FieldSelection.{All, Cells, Elements, Members, structOf}
 import io.sparkpgoutput.protocol.{MessageSchema, TupleSchema}
 
 /**
@@ -41,7 +41,7 @@ object Selections {
       if (member == TupleSchema.schema(TupleSchema.TEXT)) texts
       else structOf(member.dataType).fold[Gen[FieldSelection]](Gen.const(All))(part)
     })
-  } yield Fields(members.map(_.name).zip(parts).toMap)
+  } yield Members(members.map(_.name).zip(parts).toMap)
 
   private def texts: Gen[FieldSelection] =
     Gen.oneOf(Gen.const(All), Gen.containerOf[Set, Int](Gen.choose(0, 70)).map(Elements))

@@ -13,16 +13,16 @@ sealed trait TableChange
 object TableChange {
 
   /** A new column, which is NULL in all rows that were there before. */
-  final case class Added(column: TableColumn) extends TableChange
+  final case class ColumnAdded(column: TableColumn) extends TableChange
 
   /** A column that is gone. It stays in the target, and new rows have NULL in it. */
-  final case class Dropped(column: TableColumn) extends TableChange
+  final case class ColumnDropped(column: TableColumn) extends TableChange
 
   /** A column with another name. */
-  final case class Renamed(from: TableColumn, to: TableColumn) extends TableChange
+  final case class ColumnRenamed(from: TableColumn, to: TableColumn) extends TableChange
 
   /** A column with a type that takes all values of the old one, for which PostgreSQL rewrote no row. */
-  final case class Widened(from: TableColumn, to: TableColumn) extends TableChange
+  final case class ColumnWidened(from: TableColumn, to: TableColumn) extends TableChange
 
   /** A new partition. [[TableEvidence]] finds out whether it has rows from before it became a partition. */
   final case class PartitionAdded(leaf: Leaf) extends TableChange
@@ -193,10 +193,10 @@ object TableComparison {
       table.key.flatMap(name => table.columns.find(_.name == name)).map(_.number)
 
     def changes: Seq[TableChange] =
-      dropped.map(Dropped(_)) ++
-        both.collect { case (from, to) if from.name != to.name => Renamed(from, to) } ++
-        both.collect { case (from, to) if !isSameType(from, to) => Widened(from, to) } ++
-        added.map(Added(_)) ++
+      dropped.map(ColumnDropped(_)) ++
+        both.collect { case (from, to) if from.name != to.name => ColumnRenamed(from, to) } ++
+        both.collect { case (from, to) if !isSameType(from, to) => ColumnWidened(from, to) } ++
+        added.map(ColumnAdded(_)) ++
         vacuumed
 
     /** VACUUM FULL clears `atthasmissing`, and so does an ALTER COLUMN that changes the values. */

@@ -256,8 +256,8 @@ final class SnapshotConnections(from: CopySource) extends AutoCloseable {
 final private class IdleConnections[T <: ServerConnection](open: => T) {
   import IdleConnections._
 
-  final private class Idle(val since: Long, val connection: T)
-  private val all = new ConcurrentLinkedDeque[Idle]
+  final private class IdleConnection(val since: Long, val connection: T)
+  private val all = new ConcurrentLinkedDeque[IdleConnection]
 
   def use[A](body: T => A): A = {
     val connection = take()
@@ -277,7 +277,7 @@ final private class IdleConnections[T <: ServerConnection](open: => T) {
     }
   }
 
-  def give(connection: T): Unit = all.push(new Idle(System.nanoTime(), connection))
+  def give(connection: T): Unit = all.push(new IdleConnection(System.nanoTime(), connection))
 
   def close(): Unit =
     Iterator.continually(all.poll()).takeWhile(_ != null).foreach(_.connection.abort())

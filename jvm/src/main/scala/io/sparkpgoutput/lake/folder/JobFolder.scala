@@ -37,7 +37,7 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
   /** The requests whose files could not be read the last time. */
   private val unread = ConcurrentHashMap.newKeySet[String]
 
-  private val states = new StateFormat.Writer(UUID.randomUUID.toString)
+  private val states = new StateFormat.StateWriter(UUID.randomUUID.toString)
 
   private lazy val files = FolderFiles.of(path, configuration)
 
@@ -418,21 +418,21 @@ final case class UnreadableRequest(id: String, problem: String) extends JobReque
  *
  * @param text a sentence, or the result if the request was for one
  */
-final case class JobAnswer(kind: JobAnswer.Kind, text: String)
+final case class JobAnswer(kind: JobAnswer.AnswerKind, text: String)
 
 object JobAnswer {
 
   /** @param name the name of the kind in files */
-  sealed abstract class Kind(val name: String)
+  sealed abstract class AnswerKind(val name: String)
 
   /** The request is not done yet. */
-  case object Waits extends Kind("waits")
+  case object Pending extends AnswerKind("waits")
 
   /** The request is done. */
-  case object Done extends Kind("done")
+  case object Done extends AnswerKind("done")
 
   /** The request cannot be done. */
-  case object Failed extends Kind("failed")
+  case object Impossible extends AnswerKind("failed")
 
-  private[folder] val kinds: Seq[Kind] = Seq(Waits, Done, Failed)
+  private[folder] val kinds: Seq[AnswerKind] = Seq(Pending, Done, Impossible)
 }

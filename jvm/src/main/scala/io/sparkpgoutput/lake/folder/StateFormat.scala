@@ -63,7 +63,7 @@ private[folder] object StateFormat {
    *
    * @param name identifies the process, because two processes can write the same state
    */
-  final class Writer(name: String) {
+  final class StateWriter(name: String) {
     private var texts = new IdentityHashMap[MirroredTable, RawValue]
 
     def write(state: JobState): Array[Byte] = synchronized {

@@ -110,7 +110,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       }
     case UnreadableRequest(id, problem) =>
       log.warn(s"A request cannot be read. $problem")
-      folder.answer(id, JobAnswer(JobAnswer.Failed, problem))
+      folder.answer(id, JobAnswer(JobAnswer.Impossible, problem))
       remove(id)
   }
 
@@ -338,11 +338,11 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
     val added = answers.map(_._2)
     added.foreach {
       case JobAnswer(JobAnswer.Done, text) => lines = Some(text)
-      case JobAnswer(JobAnswer.Failed, text) =>
+      case JobAnswer(JobAnswer.Impossible, text) =>
         throw VerifyCommand.failed(text)
       case _ => ()
     }
-    added.collect { case JobAnswer(JobAnswer.Waits, text) => text }.asJava
+    added.collect { case JobAnswer(JobAnswer.Pending, text) => text }.asJava
   }
 
   /** What the job says of itself, as JSON; null if it has not said anything yet. */

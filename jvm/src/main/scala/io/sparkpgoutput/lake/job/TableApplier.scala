@@ -126,8 +126,8 @@ final private[job] class TableApplier(job: JobParts) {
       changes: Seq[TableChange]
   ): Option[String] = {
     val names = changes.collect {
-      case TableChange.Added(column)  => column.name
-      case TableChange.Renamed(_, to) => to.name
+      case TableChange.ColumnAdded(column)  => column.name
+      case TableChange.ColumnRenamed(_, to) => to.name
     }
     table.parts.zip(now.mode.parts).flatMap { case (part, mode) =>
       val added = names ++ mode.columns.diff(part.table.mode.columns).map(_.name)

@@ -76,12 +76,13 @@ final private[job] class Verifications(
   private def answer(id: String, tables: Seq[TableName]): Boolean = {
     val answer =
       try {
-        val verified = compared(tables, text => folder.answer(id, JobAnswer(JobAnswer.Waits, text)))
+        val verified =
+          compared(tables, text => folder.answer(id, JobAnswer(JobAnswer.Pending, text)))
         JobAnswer(JobAnswer.Done, VerifiedTable.toText(job.session, verified))
       } catch {
         case NonFatal(problem) if !job.isEnding =>
           log.warn(s"The tables cannot be verified. ${TableFailures.text(problem)}")
-          JobAnswer(JobAnswer.Failed, TableFailures.text(problem))
+          JobAnswer(JobAnswer.Impossible, TableFailures.text(problem))
       }
     val answers = !job.isEnding
     if (answers) folder.answer(id, answer)

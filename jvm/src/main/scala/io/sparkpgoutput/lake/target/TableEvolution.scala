@@ -60,8 +60,8 @@ object TableEvolution {
    * @param changes what has changed at the server
    */
   def next(kept: TableState, now: MirroredTable, changes: Seq[TableChange]): NextDefinition = {
-    val widened = changes.collect { case TableChange.Widened(_, to) => to.number }.toSet
-    val renamed = changes.collect { case TableChange.Renamed(from, to) =>
+    val widened = changes.collect { case TableChange.ColumnWidened(_, to) => to.number }.toSet
+    val renamed = changes.collect { case TableChange.ColumnRenamed(from, to) =>
       from.name -> to.name
     }.toMap
     val known = fields(kept.table)
@@ -74,7 +74,7 @@ object TableEvolution {
       }
     }
     // A column that was added and dropped since can be in changes that wait. A later one can get its name.
-    val hasAdded = changes.exists(_.isInstanceOf[TableChange.Added])
+    val hasAdded = changes.exists(_.isInstanceOf[TableChange.ColumnAdded])
     val attributes = if (hasAdded) now.source.attributes else kept.table.source.attributes
     val table = kept.table
       .copy(
@@ -85,7 +85,9 @@ object TableEvolution {
         shape = now.shape
       )
     // The target keeps a dropped column with its values, so no other column can have its name.
-    val dropped = changes.collect { case TableChange.Dropped(column) => column.name -> column.name }
+    val dropped = changes.collect { case TableChange.ColumnDropped(column) =>
+      column.name -> column.name
+    }
     val former = kept.formerNames.map { case (name, current) =>
       name -> renamed.getOrElse(current, current)
     } ++ renamed ++ dropped

@@ -24,7 +24,7 @@ import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding, Truncat
  */
 final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[InternalRow] {
   private val decoder = new RelationDecoder(TextEncoding.Utf8)
-  private val relations = mutable.LongMap.empty[Definition]
+  private val relations = mutable.LongMap.empty[RelationMessages]
   private val types = mutable.LongMap.empty[ByteBuffer]
 
   /** The types that this batch has. */
@@ -72,7 +72,7 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
     val schema = SchemaMessage.outsideStream(message)
     val columns = decoder.relation(schema).columns
     val used = columns.map(_.typeId).distinct.flatMap(oid => types.get(oid).map(oid -> _))
-    val sent = Definition(ByteBuffer.wrap(message), used)
+    val sent = RelationMessages(ByteBuffer.wrap(message), used)
     if (!relations.get(schema.oid).contains(sent)) relations.update(schema.oid, sent)
   }
 
@@ -118,7 +118,7 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
 }
 
 /** A Relation message, and the Type messages of its columns. Two are equal if they have the same bytes. */
-final private case class Definition(message: ByteBuffer, types: Seq[(Long, ByteBuffer)]) {
+final private case class RelationMessages(message: ByteBuffer, types: Seq[(Long, ByteBuffer)]) {
 
   /** The number of the last batch that has the definition. */
   var batch = 0

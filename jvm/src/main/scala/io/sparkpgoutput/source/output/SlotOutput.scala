@@ -39,11 +39,11 @@ object SlotOutput {
    *
    * @param fields the ordinals of the fields of [[MessageFields]] that rows have, in order
    */
-  final case class Messages(fields: Seq[Int] = MessageFields.schema.indices) extends SlotOutput {
+  final case class RawMessages(fields: Seq[Int] = MessageFields.schema.indices) extends SlotOutput {
     override def schema: StructType = StructType(fields.map(MessageFields.schema(_)))
 
     override def select(columns: Set[String]): SlotOutput =
-      Messages(fields.filter(index => columns(MessageFields.schema(index).name)))
+      RawMessages(fields.filter(index => columns(MessageFields.schema(index).name)))
 
     override def rows(): SlotRows = new MessageRows(fields)
   }

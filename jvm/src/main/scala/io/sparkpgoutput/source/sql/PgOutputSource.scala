@@ -47,7 +47,7 @@ object SlotTable {
   /** Finds the columns. With the option `table`, it asks the server's catalog for them. */
   def apply(options: SourceOptions): SlotTable = new SlotTable(
     options,
-    if (options.asMessages) SlotOutput.Messages() else SlotOutput.Changes(format(options))
+    if (options.asMessages) SlotOutput.RawMessages() else SlotOutput.Changes(format(options))
   )
 
   private def format(options: SourceOptions) = {

@@ -337,7 +337,7 @@ class JobFolderSuite extends AnyFunSuite {
     assert(folder.take(1, first))
     folder.ask(ResyncAllRequest("1"))
     (1 to 2).foreach { number =>
-      folder.answer("1", JobAnswer(JobAnswer.Waits, s"$number"))
+      folder.answer("1", JobAnswer(JobAnswer.Pending, s"$number"))
       makeOld(path.resolve(s"answers/1.$number.json"), Duration.ofHours(25))
     }
     folder.clean(1)
@@ -426,8 +426,8 @@ class JobFolderSuite extends AnyFunSuite {
   onEach("answers come in the order in which they were given") { (path, open) =>
     val folder = open()
     assert(folder.take(1, first))
-    val all = (1 to 12).map(number => JobAnswer(JobAnswer.Waits, s"größe \" $number")) ++
-      Seq(JobAnswer(JobAnswer.Failed, ""), JobAnswer(JobAnswer.Done, "{\"a\": 1}"))
+    val all = (1 to 12).map(number => JobAnswer(JobAnswer.Pending, s"größe \" $number")) ++
+      Seq(JobAnswer(JobAnswer.Impossible, ""), JobAnswer(JobAnswer.Done, "{\"a\": 1}"))
     all.foreach(open().answer("100-a", _))
     folder.answer("100", JobAnswer(JobAnswer.Done, "another"))
     assert(answers(folder, "100-a") == all && answers(folder, "10").isEmpty)

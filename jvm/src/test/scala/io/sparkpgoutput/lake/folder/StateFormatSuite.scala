@@ -135,7 +135,7 @@ class StateFormatSuite extends PropertySuite {
   private val whole = Set("formerNames", "renamed", "types", "publicationVersions", "sparkSchema")
 
   /** It keeps the texts of definitions from one test to the next. */
-  private val writer = new StateFormat.Writer("w")
+  private val writer = new StateFormat.StateWriter("w")
 
   private def written(state: JobState) = writer.write(state)
   private def text(state: JobState) = new String(written(state), UTF_8)

@@ -64,17 +64,17 @@ class RequestsSuite extends SparkSessionTests {
       folder.take(1, start): Unit
       folder.ask(VerifyRequest("1", Nil))
       val asked = new AskedVerification(spark, folder, "1")
-      def answer(kind: JobAnswer.Kind, text: String): Unit =
+      def answer(kind: JobAnswer.AnswerKind, text: String): Unit =
         folder.answer("1", JobAnswer(kind, text))
-      answer(JobAnswer.Waits, "one")
-      answer(JobAnswer.Waits, "two")
+      answer(JobAnswer.Pending, "one")
+      answer(JobAnswer.Pending, "two")
       assert(asked.poll().asScala == Seq("one", "two"))
       makeOld(path)
       folder.clean(1)
-      answer(JobAnswer.Waits, "three")
+      answer(JobAnswer.Pending, "three")
       assert(asked.poll().asScala == Seq("three") && asked.poll().isEmpty)
       makeOld(path)
-      answer(JobAnswer.Failed, "The last one.")
+      answer(JobAnswer.Impossible, "The last one.")
       folder.handled("1")
       folder.clean(1)
       val error = intercept[LakeException](asked.poll())

@@ -78,11 +78,11 @@ class TableEvolutionSuite extends AnyFunSuite {
     val added = column(4, "added")
     val now = table(id -> LongType, cost -> DecimalType(12, 2), added -> DateType)
     val changes = Seq(
-      TableChange.Dropped(remark),
-      TableChange.Renamed(price, cost),
-      TableChange.Widened(id, id),
-      TableChange.Widened(price, cost),
-      TableChange.Added(added)
+      TableChange.ColumnDropped(remark),
+      TableChange.ColumnRenamed(price, cost),
+      TableChange.ColumnWidened(id, id),
+      TableChange.ColumnWidened(price, cost),
+      TableChange.ColumnAdded(added)
     )
     val next = TableEvolution.next(state, now, changes)
     assert(
@@ -117,7 +117,7 @@ class TableEvolutionSuite extends AnyFunSuite {
       val now = table(id -> LongType, this.price -> price, remark -> StringType)
       TableEvolution.otherType(TableEvolution.next(state, now, changes).table, now)
     }
-    val widened = TableChange.Widened(id, id)
+    val widened = TableChange.ColumnWidened(id, id)
     assert(reason(StringType, widened).isEmpty)
     assert(reason(DoubleType, widened).exists(
       _.contains("give the column 'price' the type DOUBLE, and the target has STRING")
@@ -161,7 +161,7 @@ class TableEvolutionSuite extends AnyFunSuite {
 
   test("the table is copied again if a new column has the name of one that was dropped long ago") {
     val without = table(id -> IntegerType, price -> StringType)
-    val next = TableEvolution.next(state, without, Seq(TableChange.Dropped(remark)))
+    val next = TableEvolution.next(state, without, Seq(TableChange.ColumnDropped(remark)))
     Seq("remark" -> true, "Remark" -> true, "another" -> false).foreach { case (name, isCopied) =>
       val now =
         table(id -> IntegerType, price -> StringType, column(4, name) -> StringType).source
@@ -202,7 +202,7 @@ class TableEvolutionSuite extends AnyFunSuite {
       val next = TableEvolution.next(
         kept,
         now.copy(shape = same.get),
-        Seq(TableChange.Renamed(price, cost), TableChange.Dropped(remark))
+        Seq(TableChange.ColumnRenamed(price, cost), TableChange.ColumnDropped(remark))
       )
       assert(TableEvolution.otherShape(kept.table, next.table).isEmpty)
       assert(next.table.shape == same.get)
@@ -219,7 +219,7 @@ class TableEvolutionSuite extends AnyFunSuite {
       val kept = state.copy(table = state.table.copy(shape = shape("id", "price")))
       val now = table(id -> LongType, price -> StringType, remark -> StringType)
         .copy(shape = kept.table.shape)
-      val next = TableEvolution.next(kept, now, Seq(TableChange.Widened(wider, wider)))
+      val next = TableEvolution.next(kept, now, Seq(TableChange.ColumnWidened(wider, wider)))
       TableEvolution.otherShape(kept.table, next.table)
     }
     assert(reason(id).exists(_.contains("partitions by the column 'id', which has another type")))
@@ -237,9 +237,9 @@ class TableEvolutionSuite extends AnyFunSuite {
     val now = table(id -> LongType, cost -> StringType)
     val changes =
       Seq(
-        TableChange.Dropped(remark),
-        TableChange.Renamed(price, cost),
-        TableChange.Widened(id, id)
+        TableChange.ColumnDropped(remark),
+        TableChange.ColumnRenamed(price, cost),
+        TableChange.ColumnWidened(id, id)
       )
     val next = TableEvolution.next(state, now, changes)
     // The state has both definitions until the target has all columns.

@@ -86,7 +86,14 @@ class SlotSessionSuite extends AnyFunSuite {
     val address = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
     val settings = SessionSettings(address, "id", "run", "shop", Nil, binary = false)
     def read(timelines: Int*) =
-      BatchRead(settings, Slots.source.copy(timelines = timelines), 1, 2, 0, SlotOutput.Messages())
+      BatchRead(
+        settings,
+        Slots.source.copy(timelines = timelines),
+        1,
+        2,
+        0,
+        SlotOutput.RawMessages()
+      )
     val kept = new KeptSession(silent(settings), null, read(1), 1)
     assert(kept.continues(read(1)))
     assert(!kept.continues(read(1, 2))) // the driver has accepted a promoted server
