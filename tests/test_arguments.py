@@ -182,12 +182,12 @@ def test_a_text_that_is_not_an_lsn_is_an_error_or_null(spark: SparkSession) -> N
         assert dict(map(tuple, tried)) == dict.fromkeys(NO_LSN)
     for text in ("", "1/2\n"):
         constant = F.call_function("pg_lsn_parse", F.lit(text))
-        assert_is_no_lsn(spark.range(1).select(constant), text)
+        assert_is_not_an_lsn(spark.range(1).select(constant), text)
     for frame in lsn_texts(spark, ["0/0", "0/0x"]):
-        assert_is_no_lsn(frame.selectExpr("pg_lsn_parse(text)"), "0/0x")
+        assert_is_not_an_lsn(frame.selectExpr("pg_lsn_parse(text)"), "0/0x")
 
 
-def assert_is_no_lsn(parsed: DataFrame, text: str) -> None:
+def assert_is_not_an_lsn(parsed: DataFrame, text: str) -> None:
     error = error_of(parsed)
     assert error.getCondition() == "PGOUTPUT_INVALID_LSN"
     assert error.getSqlState() == "22P02"

@@ -49,7 +49,7 @@ TWO_STREAMS = ("pg18-v4-stream_parallel-text-2pc", "seam-102")
 
 @pytest.fixture(scope="module")
 def of_captures(captured: Captured, versions: tuple[str, ...]) -> dict[str, list[Change]]:
-    """Give the changes of the captures of some versions. No oid is of two types in two versions.
+    """Give the changes of the captures of some versions. No oid has two types in two versions.
 
     A query reads one capture of each server, because those of one server have the same commits,
     which two sources must not have.

@@ -204,7 +204,7 @@ def test_an_unknown_option_of_a_table_has_a_nearest_one(file: Path) -> None:
     error = refused(file, "tables: {a: {type: {b: STRING}}}")
     assert "There is no option 'type' here. The nearest one is 'types'." in error
     error = refused(file, "spark: {master: local}")
-    assert "'master' is no setting of Spark, because their names begin with 'spark.'." in error
+    assert "'master' is not a setting of Spark, because their names begin with 'spark.'." in error
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_a_password_comes_from_where_the_file_says(
 def test_a_file_that_cannot_be_read_is_an_error(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"The config file .* cannot be read\. .*No such file"):
         config_file.read(file)
-    with pytest.raises(ValueError, match="is no regular file"):
+    with pytest.raises(ValueError, match="is not a regular file"):
         config_file.read(tmp_path)
     file.write_bytes(b"slot: \xff")
     with pytest.raises(ValueError, match="cannot be read"):

@@ -158,7 +158,7 @@ def constant(data: bytearray | None, in_stream: bool | None) -> str:
     return f"({binary}, CAST({'NULL' if in_stream is None else in_stream} AS BOOLEAN))"
 
 
-# These bytes are no text in any of the encodings.
+# These bytes are not text in any of the encodings.
 RAW = bytes.fromhex("00 81 8d 98 a0 fd fe ff 80")
 
 

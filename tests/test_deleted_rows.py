@@ -43,13 +43,13 @@ class Orders:
 
     def rows(self) -> Marks:
         found = self.spark.sql(
-            "SELECT id, v, _deleted_lsn, _deleted_at IS NULL AS lives, "
+            "SELECT id, v, _deleted_lsn, _deleted_at IS NULL AS is_unmarked, "
             "_deleted_at BETWEEN current_timestamp() - INTERVAL 1 HOUR AND current_timestamp() "
             f"AS is_recent FROM {self.job.sql_name('orders')}"
         ).collect()
         for row in found:
-            assert row.lives == (row._deleted_lsn is None)
-            assert row.lives or row.is_recent
+            assert row.is_unmarked == (row._deleted_lsn is None)
+            assert row.is_unmarked or row.is_recent
         assert len({row.id for row in found}) == len(found)
         return {row.id: (row.v, row._deleted_lsn) for row in found}
 

@@ -136,7 +136,7 @@ def test_a_job_that_does_not_read_fails_the_check_with_the_reason(status: Comman
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", "\udcff"])
-def test_a_file_that_is_no_status_fails_the_check(status: Command, content: str | None) -> None:
+def test_a_file_that_is_not_a_status_fails_the_check(status: Command, content: str | None) -> None:
     if content is not None:
         status.file.write_bytes(content.encode("utf-8", "surrogateescape"))
     for arguments, expected in ((["--check"], 5), (["--prometheus"], 1)):
@@ -197,8 +197,8 @@ def test_another_folder_needs_a_status_file(
         ("--status-file s --rows", "need Spark"),
         ("--status-file s --checkpoint c", "not allowed with"),
         ("--check", "one of the arguments --checkpoint --status-file is required"),
-        ("--status-file s --check --max-lag -1", "no number of seconds"),
-        ("--status-file s --check --max-lag soon", "'soon' is no number of seconds"),
+        ("--status-file s --check --max-lag -1", "not a number of seconds"),
+        ("--status-file s --check --max-lag soon", "'soon' is not a number of seconds"),
         ("--status-file s --chek", "unrecognized arguments: --chek"),
     ],
 )

@@ -49,7 +49,7 @@ def test_the_key_is_that_of_the_replica_identity(catalog: LakeCatalog) -> None:
     tables = catalog.tables("plain")
     assert {name: elements(table.key()) for name, table in tables.items()} == {
         "public.keyed": ["v", "k"],
-        "public.deferred": [],  # a deferrable primary key is no replica identity
+        "public.deferred": [],  # a deferrable primary key is not a replica identity
         "public.complete": ["k"],
         "public.by_index": ["u"],
         "public.silent": [],

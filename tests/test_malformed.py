@@ -166,7 +166,7 @@ def test_text_of_an_error(spark: SparkSession) -> None:
     assert (data, text + data.hex()) in error_texts(spark)
 
 
-def test_error_without_context_is_of_the_reading_that_got_further(spark: SparkSession) -> None:
+def test_error_without_context_belongs_to_the_reading_that_got_further(spark: SparkSession) -> None:
     """If both get equally far, it is the reading without a transaction id."""
     for text, at, place in [
         ("49", 1, "relation_id"),

@@ -142,7 +142,7 @@ def test_a_target_stands_for_a_checkpoint_that_is_lost(spark: SparkSession) -> N
             resync(spark, **wrong)
 
 
-def test_a_text_is_no_bool_and_no_number(spark: SparkSession) -> None:
+def test_a_text_is_neither_a_bool_nor_a_number(spark: SparkSession) -> None:
     """The text "false" would count as true, and then a job would copy all tables again."""
     wrong: Any
     for wrong in ("false", None, 1):
@@ -164,7 +164,7 @@ def test_a_path_is_a_folder_and_a_str_can_be_a_namespace() -> None:
         assert option_texts({"target": Path(path)}) == {"target": text}
 
 
-def test_schema_of_refuses_what_is_no_relation(messages: DataFrame) -> None:
+def test_schema_of_refuses_what_is_not_a_relation(messages: DataFrame) -> None:
     (row,) = messages.select(PF.pgoutput_decode("data").alias("d")).collect()
     column = Row(key=True, name="id", type_id=20, type_modifier=-1)
     without_columns = Row(namespace="public", name="t", replica_identity="d", columns=None)

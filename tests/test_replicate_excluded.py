@@ -29,7 +29,7 @@ job, replicate = job_fixtures("p")
 EXCLUDED = ["staging.*", "tmp_*"]
 
 
-def test_excluded_tables_are_no_errors_keep_their_rows_and_are_copied_when_they_come_back(
+def test_excluded_tables_are_not_errors_keep_their_rows_and_are_copied_when_they_come_back(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
     def run(*excluded: str, **options: object) -> dict[str, str]:

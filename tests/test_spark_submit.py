@@ -179,7 +179,7 @@ def test_the_script_runs_in_the_python_of_the_command(monkeypatch: pytest.Monkey
     assert environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
-def test_a_command_is_no_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_not_a_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     monkeypatch.setenv("SPARK_API_MODE", "connect")
     _, environment = submitted("status", *CHECKPOINT)

@@ -63,7 +63,7 @@ def column_name(argument: str, value: str) -> str:
 
 
 def checked(argument: str, expected: str, value: _Value, *types: type) -> _Value:
-    """Check that an argument has one of these types. The text "false" is no bool."""
+    """Check that an argument has one of these types. The text "false" is not a bool."""
     if not isinstance(value, types):
         raise wrong_type(argument, expected, value)
     return value

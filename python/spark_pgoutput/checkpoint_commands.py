@@ -161,7 +161,7 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_flags(
         check,
         check=f"end with 0 if the job runs and reads the slot, and otherwise with "
-        f"{job_status.NOT_READING} and a line that says why; a failed table is no reason",
+        f"{job_status.NOT_READING} and a line that says why; a failed table does not count",
         tables=f"with --check: end with {job_status.BEHIND} if a table has failed",
     )
     check.add_argument(
@@ -206,7 +206,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _lsn(text: str) -> str:
     if not re.fullmatch(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}", text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no LSN such as 1/6A3F08")
+        raise argparse.ArgumentTypeError(f"'{text}' is not an LSN such as 1/6A3F08")
     return text
 
 
@@ -216,5 +216,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not seconds >= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds")
     return seconds

@@ -141,7 +141,8 @@ class _Reader:
                     for setting, _, value in self._entries("spark", node):
                         if not setting.startswith("spark."):
                             why = "because their names begin with 'spark.'"
-                            raise self._wrong(value, f"'{setting}' is no setting of Spark, {why}.")
+                            problem = f"'{setting}' is not a setting of Spark, {why}."
+                            raise self._wrong(value, problem)
                         if is_secret(setting):
                             secrets[setting] = self._variable(f"the value of {setting}", value)
                         else:
@@ -161,8 +162,8 @@ class _Reader:
     def _root(self) -> Node | None:
         if self._file.exists() and not self._file.is_file():
             raise ValueError(
-                f"The config file {self._file} is no regular file. The command reads it twice, so "
-                "it cannot be a pipe."
+                f"The config file {self._file} is not a regular file. The command reads it twice, "
+                "so it cannot be a pipe."
             )
         try:
             content = self._file.read_text(encoding="utf-8")

@@ -364,7 +364,7 @@ def try_pgoutput_row(
 
 
 def pgoutput_schema(relation: ColumnOrName, options: Options | None = None) -> Column:
-    """Find the Spark schema of a table, for people to read and for `pgoutput_row`.
+    """Find the Spark schema of a table as human-readable DDL, which `pgoutput_row` takes.
 
     `spark_pgoutput.schema_of` gives the schema of a collected row as a StructType.
 

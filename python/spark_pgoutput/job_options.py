@@ -83,12 +83,12 @@ def _merged_columns(weak: Mapping[str, object], strong: Mapping[str, object]) ->
             added = {what: _union(before.get(what, ()), names) for what, names in hidden.items()}
             found[key] = {**before, **added}
         else:
-            found[key] = hidden  # which is refused later, if it is no mapping
+            found[key] = hidden  # which is refused later, if it is not a mapping
     return found
 
 
 def _union(before: object, names: object) -> object:
-    """Return the names of both lists. What is no list is refused later."""
+    """Return the names of both lists. What is not a list is refused later."""
     if isinstance(names, str):
         names = [names]
     if not isinstance(before, Sequence) or not isinstance(names, Sequence):
@@ -124,7 +124,7 @@ def _column_options(columns: Mapping[str, object]) -> dict[str, str]:
     Raises
     ------
     TypeError
-        If it is no mapping of tables to mappings with names of columns.
+        If it is not a mapping of tables to mappings with names of columns.
     """
     found = {}
     for table, hidden in columns.items():

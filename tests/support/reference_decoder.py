@@ -240,7 +240,7 @@ def pg_type(r: Reader) -> Fields:
 def namespace(r: Reader) -> str:
     start = r.at
     name = r.string()
-    # Such bytes are no namespace, but the id of the table or type after that of a transaction.
+    # Such bytes are not a namespace, but the id of the table or type after that of a transaction.
     first = r.data[start : start + 4].split(b"\0")[0]
     if r.guessed and not r.in_stream and any(byte < 0x20 or byte == 0x7F for byte in first):
         raise Malformed(start, "namespace has a control character")

@@ -1,6 +1,6 @@
 """Readers of tables in Delta and Iceberg that are neither Spark nor part of this project.
 
-Each returns a table of PyArrow, so that the values of all readers are of the same types.
+Each returns a table of PyArrow, so that the values of all readers have the same types.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def transactions() -> Iterator[Scenario]:
         ("7@100 g:", "8@110:"),
     )
     yield Scenario(
-        "Logical messages and messages of zero bytes are no changes.",
+        "Logical messages and messages of zero bytes are not changes.",
         [
             *(TABLE, emitted(transactional=False), m.begin(7, 100), b""),
             *(emitted(transactional=True), m.insert("a"), m.commit(100)),

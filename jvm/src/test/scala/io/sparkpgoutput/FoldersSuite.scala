@@ -297,7 +297,8 @@ class FoldersSuite extends AnyFunSuite {
   private val dialect: Map[String, String] = Map(
     """anew""" -> "again",
     """of (?:before|now|then)""" -> "earlier, current, at that time",
-    """told|tells? (?:if|whether|apart)""" -> "says whether, reports, distinguishes",
+    """told|tells? (?:if|whether|which|why|nothing|(?:\w+ )?apart)""" ->
+      "says whether, reports, distinguishes",
     """(?:gives?|gave|giving) way""" -> "releases its locks",
     """meanwhile|by now""" -> "during this time, now",
     """the one before""" -> "the previous one",
@@ -306,7 +307,9 @@ class FoldersSuite extends AnyFunSuite {
     """mends?|mended""" -> "corrects",
     """what (?:came|became|becomes) of""" -> "the result of",
     """(?:stands?|stood) (?:in|at|behind|between|outside|still)""" -> "is in, is at, comes after",
-    """nobody need take""" -> "the caller may ignore"
+    """nobody need take""" -> "the caller may ignore",
+    """(?<!there )(?:is|are|was|were|be) no (?!longer|more)""" -> "is not a",
+    """for people""" -> "human-readable"
   )
 
   /** A file with blanks for line breaks, the marks of comments, parts of a text, and parts of a Python name. */

@@ -37,7 +37,7 @@ import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
  *    which Spark infers, uses none.
  *  - A condition of a filter that comes after a decode moves below the decode, if it cannot fail and uses no decode.
  *    Spark may then give it to a source, which drops rows before the decode gets them. A malformed message in such a
- *    row is no error.
+ *    row is not an error.
  *
  * '''What the rules may not do.'''
  *

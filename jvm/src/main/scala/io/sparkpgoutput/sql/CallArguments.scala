@@ -35,7 +35,7 @@ final case class CallArguments(function: String, arguments: Seq[Expression]) {
     }
   }
 
-  /** The argument at a position; a NULL without a type is of this type. */
+  /** The argument at a position; a NULL without a type has this type. */
   def argument(position: Int, dataType: DataType): Expression =
     arguments(position) match {
       case untyped if untyped.dataType == NullType => Literal.create(null, dataType)

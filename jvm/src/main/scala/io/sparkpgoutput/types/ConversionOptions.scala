@@ -12,7 +12,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * @param printedTimeZone the time zone of a binary timestamptz that is read as STRING
  * @param keepsDigits
  *   whether a text that becomes a FLOAT or DOUBLE must keep its number. A field of a composite's text needs
- *   this, because it can be of any type.
+ *   this, because it can have any type.
  */
 final case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,

@@ -66,7 +66,7 @@ class ErrorConditionsSuite extends AnyFunSuite {
     assert(Errors.templates.keySet.map(ErrorConditions.condition) -- expected == Set.empty)
   }
 
-  test("a text that tells to run resync has the arguments that the command needs") {
+  test("a text that says to run resync has the arguments that the command needs") {
     Errors.templates.keys.foreach { name =>
       val text = Errors.lake(name).head.getMessage
       val commands = "spark-pgoutput resync[^.]*".r.findAllIn(text)

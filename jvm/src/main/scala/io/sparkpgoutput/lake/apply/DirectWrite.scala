@@ -129,7 +129,7 @@ final class DirectWrite(
       }
 
     /** Whether the target has a row with the key that is not marked. */
-    private def lives(index: Int) = places(index) != null && !markedRows(places(index))
+    private def exists(index: Int) = places(index) != null && !markedRows(places(index))
 
     def change: DirectChange = {
       check()
@@ -170,7 +170,7 @@ final class DirectWrite(
 
     /** Compares what the changes expect with what the target has. */
     private def check(): Unit = {
-      val found = keyed.indices.filter(index => (op(keyed(index)) == RowOp.Insert) == lives(index))
+      val found = keyed.indices.filter(index => (op(keyed(index)) == RowOp.Insert) == exists(index))
       differences = found.length.toLong
       found.foreach { index =>
         val row = keyed(index)
@@ -261,7 +261,7 @@ final class DirectWrite(
         case Some(from) => before(from, ordinal, at)
         case None =>
           val index = lookup.indexOf(row, key.toIndexedSeq)
-          if (index < 0 || !lives(index)) throw drift(row, Drift.Missing)
+          if (index < 0 || !exists(index)) throw drift(row, Drift.Missing)
           oldValue(oldOf(places(index)), at)
       }
     }

@@ -199,7 +199,7 @@ final private class IndexKeys(columns: Map[Long, Seq[IndexColumn]]) {
  * A column of a key.
  *
  * @param ofPrimary whether the key is the primary key
- * @param isImmediate whether the key is not deferrable. A deferrable one is no replica identity.
+ * @param isImmediate whether the key is not deferrable. A deferrable one is not a replica identity.
  * @param ofIdentity whether the key is the index that REPLICA IDENTITY USING INDEX names
  */
 final private case class IndexColumn(

@@ -342,7 +342,7 @@ private[folder] object StateFormat {
   private def shape(of: JsonFields): TableShape = TableShape(
     of.optional("partition")(_.texts).toSeq.flatten.map(text =>
       TableShape.partition(text).flatMap(_.headOption).getOrElse(
-        throw of.malformed(s"'$text' is no field of a partitioning.")
+        throw of.malformed(s"'$text' is not a field of a partitioning.")
       )
     ),
     of.optional("cluster")(_.texts).getOrElse(Nil)

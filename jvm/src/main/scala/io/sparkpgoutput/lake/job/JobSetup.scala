@@ -345,7 +345,10 @@ final private[job] class ReadyJob(
     )
   }
 
-  /** These requests, and the last 100 before. Nothing tells a request without an id from a later one, so it is left out. */
+  /**
+   * The ids of the requests with which this process starts over, and the last 100 before them. A request without an id
+   * cannot be distinguished from a later one, so it is left out.
+   */
   private def nowStartedFor =
     (requests.map(_.id) ++ requestsForAll.filter(_ != OwnTables.UnnamedRequest) ++
       startedFor.take(100)).distinct

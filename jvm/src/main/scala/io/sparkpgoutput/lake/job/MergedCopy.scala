@@ -90,7 +90,7 @@ final private[job] class MergedCopy(
     val dropped = ofName.filterNot(other =>
       (columns ++ excluded).exists(_.number == other.number) || unsent.contains(other.number)
     )
-    // A hash with another salt, or a value that is hashed or shown only now, is no value of the column.
+    // A hash with another salt, or a value that is hashed or shown only now, is not a value of the column.
     def ordinal(name: String, hash: Option[String]) =
       ordinalOf(name).filter(_ => column.forall(_.hash == hash))
     val ofFormer = Seq(before, dropped).flatten.flatMap(former => ordinal(former.name, former.hash))

@@ -136,7 +136,7 @@ object TableFailures {
   /** Whether the error comes from this library, so that its text says everything. */
   def isKnown(error: Throwable): Boolean = error.isInstanceOf[Waiting] || known(error).nonEmpty
 
-  /** Whether the stack trace of an error can tell more than its text. It cannot if a store or the server is away. */
+  /** Whether the stack trace of an error can say more than its text. It cannot if a store or the server is away. */
   def needsStack(error: Throwable): Boolean = !isKnown(error) && !isPassing(error)
 
   /**

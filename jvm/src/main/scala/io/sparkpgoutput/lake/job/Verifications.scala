@@ -101,9 +101,9 @@ final private[job] class Verifications(
         throw VerifyCommand.failed(TableFailures.text(problem))
     }
 
-  /** @param tell is called with the reason if something delays the verification */
-  private def compared(tables: Seq[TableName], tell: String => Unit): Seq[VerifiedTable] =
-    rounds(tables, MostRounds, tell).sortBy(_.table)
+  /** @param say is called with the reason if something delays the verification */
+  private def compared(tables: Seq[TableName], say: String => Unit): Seq[VerifiedTable] =
+    rounds(tables, MostRounds, say).sortBy(_.table)
 
   /**
    * Compares tables in one snapshot. If a table could not be compared for a reason that passes, it is then
@@ -113,22 +113,22 @@ final private[job] class Verifications(
   private def rounds(
       tables: Seq[TableName],
       remaining: Int,
-      tell: String => Unit
+      say: String => Unit
   ): Seq[VerifiedTable] = {
     val snapshots = if (remaining == MostRounds) Seq(tables) else tables.map(Seq(_))
-    val results = snapshots.flatMap(round(_, tell))
+    val results = snapshots.flatMap(round(_, say))
     val (passing, lasting) = results.partition { case (_, table) => table.canPass }
     lasting.map(_._2) ++ (
       if (passing.isEmpty || remaining == 1) passing.map(_._2)
       else {
         Thread.sleep(MillisBetweenRounds)
-        try rounds(passing.map(_._1), remaining - 1, tell)
+        try rounds(passing.map(_._1), remaining - 1, say)
         catch { case _: Waiting => passing.map(_._2) }
       }
     )
   }
 
-  private def round(names: Seq[TableName], tell: String => Unit): Seq[Result] = {
+  private def round(names: Seq[TableName], say: String => Unit): Seq[Result] = {
     // The catalog of the tables matters even if no row of them changes.
     look()
     val tables = names.map(name => name -> job.state.named.get(name))
@@ -137,7 +137,7 @@ final private[job] class Verifications(
     // A table that is held can get another name, or another table can get its name.
     val asked = tables.map { case (name, table) => name -> table.map(_.oid) }
     val until = System.nanoTime() + triesFor.toNanos
-    try Using.resource(snapshot(oids, tell, until)) { snapshot =>
+    try Using.resource(snapshot(oids, say, until)) { snapshot =>
         core(_.hold(oids, snapshot.lsn))
         readsVersions = true
         isPinning = true
@@ -166,7 +166,7 @@ final private[job] class Verifications(
   @tailrec
   private def snapshot(
       oids: Seq[Long],
-      tell: String => Unit,
+      say: String => Unit,
       until: Long,
       pauses: Seq[Int] = Pauses
   ): SlotSnapshot = {
@@ -194,9 +194,9 @@ final private[job] class Verifications(
           )
         val text = s"$why The job goes on, and the verification is tried again in ${pauses.head} s."
         log.warn(text)
-        tell(text)
+        say(text)
         Thread.sleep(pauses.head * 1000L)
-        snapshot(oids, tell, until, if (pauses.length > 1) pauses.tail else pauses)
+        snapshot(oids, say, until, if (pauses.length > 1) pauses.tail else pauses)
     }
   }
 

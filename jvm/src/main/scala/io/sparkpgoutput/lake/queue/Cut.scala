@@ -30,7 +30,7 @@ trait CutMessages {
    * change of the cut in any case. It can be called several times.
    *
    * @param take
-   *   takes the ordinal of a message in its transaction, and the message. A message that is no change has the ordinal
+   *   takes the ordinal of a message in its transaction, and the message. A message that is not a change has the ordinal
    *   [[Cut.NoOrdinal]].
    */
   def foreach(take: (Long, Array[Byte]) => Unit): Unit
@@ -115,7 +115,7 @@ final class Cut private[queue] (
 
 object Cut {
 
-  /** The ordinal of a message that is no change. */
+  /** The ordinal of a message that is not a change. */
   final val NoOrdinal = -1L
 
   private[queue] def isDefinition(tag: Byte): Boolean =

@@ -34,11 +34,11 @@ import io.sparkpgoutput.protocol.Lsn
  * the table ([[IcebergMark]]).
  *
  * '''Why no cut is written twice, and none on other rows.''' A commit expects the mark that the job knows of the
- * table, leaves out the changes below it, and leaves the end of the cut as the mark. It compares the mark of the version
- * that it replaces. If a process was suspended and
- * another one has gone on, the table has another mark. The commit fails, and the table stays as it is. A copy has a new
- * generation. It expects that the table has no mark of this generation. From then on, a process that knows only an
- * older generation cannot commit ([[io.sparkpgoutput.lake.core.MarkName]]).
+ * table, leaves out the changes below it, and leaves the end of the cut as the mark. It compares the mark of the
+ * version that it replaces. If a process was suspended and another one has gone on, the table has another mark. The
+ * commit fails, and the table stays as it is. A copy has a new generation. It expects that the table has no mark of
+ * this generation. From then on, a process that knows only an older generation cannot commit
+ * ([[io.sparkpgoutput.lake.core.MarkName]]).
  *
  * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as of
  * its own mark. The next start reads the marks, and accepts each mark that is not lower than in the state

@@ -488,7 +488,10 @@ object LakeFormat {
  */
 final class NioLocalFileSystem extends LocalFileSystem(new NioRawLocalFileSystem)
 
-/** The same for Hadoop's `FileContext`, with which Delta renames the files of its log. */
+/**
+ * A file system of local files for Hadoop's `FileContext`, which starts no processes either. Delta renames the files of
+ * its log with it.
+ */
 final class NioLocalFs(uri: URI, configuration: Configuration)
     extends ChecksumFs(
       new DelegateToFileSystem(uri, new NioRawLocalFileSystem, configuration, "file", false) {

@@ -19,7 +19,7 @@ object RowFunctions {
 
   private val Arguments = Seq(
     """tuple - a tuple of pgoutput_decode's row: its key, old or new. NULL gives NULL. Cells of the kinds
-      |      n and u give NULL; tuple.kinds still tells which of the two it was.""",
+      |      n and u give NULL; tuple.kinds still says which of the two it was.""",
     """schema - a constant with the columns and their types as DDL. The tuple must have as many
       |      columns. NOT NULL is ignored.""",
     """type_ids - ARRAY<BIGINT>: the oids of the columns' types, a constant or a column such as
@@ -117,8 +117,8 @@ object SchemaFunction {
     needed = 1,
     FunctionDescription(
       usage =
-        """(relation[, options]) - Returns the Spark schema of a table as DDL, for people to read and
-        |  for pgoutput_row. The comment of each column names its type in PostgreSQL.""",
+        """(relation[, options]) - Returns the Spark schema of a table as human-readable DDL, which
+        |  pgoutput_row takes. The comment of each column names its type in PostgreSQL.""",
       arguments = Seq(
         """relation - the field relation of the struct that pgoutput_decode returns for a Relation
           |      message. NULL gives NULL.""",

@@ -24,7 +24,7 @@ import io.sparkpgoutput.errors.SourceException
  */
 final case class ServerAddress(url: String, user: Option[String], password: Option[String]) {
 
-  /** The URL without its query part. If the rest is no proper URL, it can have secrets too. */
+  /** The URL without its query part. If the rest is not a proper URL, it can have secrets too. */
   def shown: String = withoutParameters.getOrElse(s"${ServerAddress.Prefix}…")
 
   /** The URL without its query part, if it has the form that pgjdbc reads. */

@@ -39,7 +39,7 @@ object SessionSettings {
   final val ApplicationName = "spark-pgoutput "
   final private val RunLength = 8
 
-  /** Returns whether a session is of the source with a UUID, of any start of it. */
+  /** Returns whether a session belongs to the source with a UUID, to any start of it. */
   def isOfSource(id: String, applicationName: String): Boolean =
     s"$applicationName ".startsWith(s"$ApplicationName$id ")
 }

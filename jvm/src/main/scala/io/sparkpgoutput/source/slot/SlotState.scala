@@ -57,7 +57,7 @@ final case class SlotState(
 /**
  * The oldest open transaction that writes.
  *
- * @param process its process, or the name of a prepared transaction, as a text for people
+ * @param process its process, or the name of a prepared transaction, as a human-readable text
  */
 final case class OldestTransaction(process: String, age: Duration)
 

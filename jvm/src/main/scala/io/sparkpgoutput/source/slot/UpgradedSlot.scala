@@ -108,7 +108,7 @@ object WalRecords {
    * @param bytes the first bytes of the segment
    * @param start where the segment begins
    * @param pageSize the size of a page in bytes
-   * @return None if the bytes are no such pages, or do not end with a record
+   * @return None if the bytes are not such pages, or do not end with a record
    */
   def of(bytes: Array[Byte], start: Long, pageSize: Int): Option[Seq[WalRecord]] = {
     val pages = ByteBuffer.wrap(bytes).order(LITTLE_ENDIAN)

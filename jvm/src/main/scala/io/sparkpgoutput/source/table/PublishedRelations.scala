@@ -93,7 +93,7 @@ object PublishedRelations {
   /**
    * Returns the condition that a publication sends a column.
    *
-   * @param column the name of a row of `pg_attribute`, which is no system column and not dropped
+   * @param column the name of a row of `pg_attribute`, which is neither a system column nor dropped
    */
   def isSent(version: Int, column: String): String = {
     val unlisted =

@@ -81,7 +81,7 @@ class TwoPassExecSuite extends SparkSessionTests {
     ) assert(ofTwoSources(source, earlier).collect().toSeq == expected, s"$source, $earlier")
   }
 
-  test("sources of earlier messages that are no sources of the messages are refused") {
+  test("sources of earlier messages that are not sources of the messages are refused") {
     val error = intercept[AnalysisException](ofTwoSources("INT(slot)", "DATE'2026-01-01'"))
     assert(error.getCondition.startsWith("DATATYPE_MISMATCH.CAST"), error.getMessage)
     spark.conf.set("spark.sql.ansi.enabled", "false")

@@ -31,7 +31,7 @@ abstract class MessageFunctionTests extends SparkFunSuite with ExpressionEvalHel
   /** The expression that evaluates a call of `pgoutput_decode`. */
   protected def evaluator(call: Expression): DecodeMessage = call match {
     case FunctionCall(_, _, decode: DecodeMessage) => decode
-    case other                                     => fail(s"$other is no decode")
+    case other                                     => fail(s"$other is not a decode")
   }
 
   protected def options(entries: (String, String)*): Expression =

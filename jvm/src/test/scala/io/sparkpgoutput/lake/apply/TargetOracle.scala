@@ -131,11 +131,11 @@ final class TargetOracle(table: ServerTable) {
    * @param whole a row of the target by the values of the server, and by the row that the target has
    */
   private def marking(whole: (Values, Option[Values]) => Values): Outcome = {
-    def lives(row: Values) = row(DeletedLsn) == null
+    def isUnmarked(row: Values) = row(DeletedLsn) == null
     def marked(row: Values, commit: Long) = row +
       (DeletedLsn -> commit.toString) +
       (DeletedAt -> time(commit))
-    val alive = rows.filter { case (_, row) => lives(row) }.keySet
+    val unmarked = rows.filter { case (_, row) => isUnmarked(row) }.keySet
     val ours = table.dataTypes.map(_._1).toSet
     val changes = table.changes.toSeq
     val sent = changes.filterNot(_.byTruncate).groupBy(_.number).values.toSeq
@@ -145,7 +145,7 @@ final class TargetOracle(table: ServerTable) {
     (changes.map(_.commit) ++ table.truncations).distinct.sorted.foreach { commit =>
       val ofRows = changes.filter(_.commit == commit).groupBy(_.number).values
       if (table.truncations.contains(commit)) next = next.map { case (key, row) =>
-        key -> (if (lives(row)) marked(row, commit) else row)
+        key -> (if (isUnmarked(row)) marked(row, commit) else row)
       }
       def keyed(row: Values) = keyOf(renamed(row)) -> renamed(row)
       val left = ofRows.flatMap { all =>
@@ -163,18 +163,18 @@ final class TargetOracle(table: ServerTable) {
       }
     }
     // A repair does not add a row only to mark it.
-    next --= was.filter(key => !rows.contains(key) && next.get(key).exists(!lives(_)))
+    next --= was.filter(key => !rows.contains(key) && next.get(key).exists(!isUnmarked(_)))
     // The fold does not compare what comes only after a TRUNCATE, which marks what the target has.
     def isCompared(key: Key) = table.truncations.isEmpty ||
       (if (table.isFull) arrivedEarly(key)
        else table.changesBeforeTruncate.flatMap(_.after).exists(row => keyOf(renamed(row)) == key))
     val touched = was ++ arrived.filter(isCompared)
     val histories = changes.groupBy(_.number).values.map(new History(_, ours)).toSeq
-    val lacking = histories.filter(!_.origin.forall(alive))
+    val lacking = histories.filter(!_.origin.forall(unmarked))
     def lack(which: History => Boolean) =
       lacking.filter(which).flatMap(_.end.map(keyOf(_))).toSet
     Outcome(
-      touched.filter(key => was.contains(key) != alive(key)),
+      touched.filter(key => was.contains(key) != unmarked(key)),
       lack(_.isUnsent),
       lack(_.isPartly) ++ lacking.flatMap(_.origin),
       () => rows = next

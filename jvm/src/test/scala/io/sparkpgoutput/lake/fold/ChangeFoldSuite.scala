@@ -33,10 +33,10 @@ class ChangeFoldSuite extends AnyFunSuite {
     var definition = Option.empty[Array[Byte]]
 
     def content: Seq[String] = ServerTable.sorted(
-      rows.filter(lives).map(row => server.names.map(name => row(schema.fieldIndex(name))))
+      rows.filter(isUnmarked).map(row => server.names.map(name => row(schema.fieldIndex(name))))
     )
 
-    private def lives(row: IndexedSeq[Any]) = !server.marks || row.last == null
+    private def isUnmarked(row: IndexedSeq[Any]) = !server.marks || row.last == null
 
     def write(format: FoldFormat, folded: Seq[InternalRow]): Unit = {
       val before = if (format.truncations.nonEmpty && !format.marks) Vector.empty else rows
@@ -97,12 +97,12 @@ class ChangeFoldSuite extends AnyFunSuite {
       val keys = changes.map(row => keyOf(values(row)))
       assert(keys.distinct == keys)
       changes.foreach { row =>
-        val isThere = base.get(keyOf(values(row))).exists(lives)
+        val isThere = base.get(keyOf(values(row))).exists(isUnmarked)
         if (op(row) != RowOp.Replace)
           assert(isThere == (op(row) != RowOp.Insert), s"${server.name} ${op(row)} ${values(row)}")
       }
       val kept = before.filterNot(row => keys.contains(keyOf(row))).map { row =>
-        val first = format.truncations.headOption.filter(_ => lives(row))
+        val first = format.truncations.headOption.filter(_ => isUnmarked(row))
         first.fold(row) { found =>
           val time = CatalystTypeConverters.convertToScala(found.time, TimestampType)
           row.dropRight(2) ++ Seq(time, found.at.lsn)
@@ -311,7 +311,7 @@ class ChangeFoldSuite extends AnyFunSuite {
     assert(error.getMessage.contains(
       "A change has the column 'between', which the catalog does not have. It can be the column 'v'"
     ))
-    // A definition without changes is no error.
+    // A definition without changes is not an error.
     server.rows.clear()
     server.columns = columns
     val again = batch(server, 20)(Seq(server.insert(Seq("2", "b"))))

@@ -31,7 +31,7 @@ class VersionFoldSuite extends AnyFunSuite {
 
     def asRows: Seq[Row] = rows.map(Row.fromSeq(_))
 
-    private def lives(row: IndexedSeq[Any]) = row(toLsn) == null
+    private def isCurrent(row: IndexedSeq[Any]) = row(toLsn) == null
     private def keyOf(row: IndexedSeq[Any]) = key.map(row)
 
     def write(batch: Seq[(Long, Long, Array[Byte])]): Unit = {
@@ -68,7 +68,7 @@ class VersionFoldSuite extends AnyFunSuite {
           CatalystTypeConverters.convertToScala(row.get(ordinal, dataType), dataType)
       }
       def keyOfSent(row: InternalRow) = key.map(sent(row, _))
-      val current = rows.filter(lives).map(row => keyOf(row) -> row).toMap
+      val current = rows.filter(isCurrent).map(row => keyOf(row) -> row).toMap
       val left = folded.filter(op(_) == RowOp.MovedOut)
         .map(row => position(row, FoldedColumns.MovedOut).get -> row).toMap
       def value(row: InternalRow, ordinal: Int): Any = {
@@ -88,7 +88,7 @@ class VersionFoldSuite extends AnyFunSuite {
         Seq[Any](first.at.lsn, microsToInstant(first.time), false)
       )
       rows = rows.map { row =>
-        if (!lives(row)) row
+        if (!isCurrent(row)) row
         else ended.get(keyOf(row)) match {
           case Some(end) => schema.indices.map(value(end, _))
           case None      => truncated.fold(row)(row.dropRight(3) ++ _)

@@ -254,7 +254,7 @@ class MergedCopySuite extends TableTests {
     assert(merged.hasKey)
     assert(shown(merged.marked(areMarked = true), "id", "key", "key2") ==
       Set(Row(1, 1L, null), Row(2, 2L, null), Row(3, 33L, null)))
-    // A column of a user is no dropped one.
+    // A column of a user is not a dropped one.
     val mail = table(Seq("id"), id -> IntegerType, column(2, "mail") -> StringType)
     val users = stored("id INT, email STRING, mail STRING", TableMode.Marking)(
       joined(Row(1, null, "of a user"), marked)

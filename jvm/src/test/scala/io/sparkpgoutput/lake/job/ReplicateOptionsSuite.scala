@@ -76,7 +76,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
 
   test("the defaults are those that the list describes") {
     val declared = ReplicateOptions.list.specs.map(spec => spec.name -> spec.default)
-    // A default that is no value of the option is in words, such as "no file".
+    // A default that is not a value of the option is in words, such as "no file".
     val values = declared.filterNot { case (_, default) =>
       default == "required" || default.contains(' ')
     }

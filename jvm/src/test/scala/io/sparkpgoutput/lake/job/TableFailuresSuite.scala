@@ -278,7 +278,7 @@ class TableFailuresSuite extends AnyFunSuite {
   }
 
   test(
-    "an error that ends the job is no line of its own, and has a stack only if it is not known"
+    "an error that ends the job has no line of its own, and has a stack only if it is not known"
   ) {
     val known = Errors.lake("PGOUTPUT_COMMIT_CONFLICT").head
     val log = new JobLog

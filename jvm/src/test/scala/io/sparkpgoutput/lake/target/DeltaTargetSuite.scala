@@ -87,7 +87,7 @@ class DeltaTargetSuite extends DeltaTests {
     assert(target.compact("t"))
     val unknown = folder.resolve("part-of-another-writer.parquet")
     Files.write(unknown, Array[Byte](1))
-    // Delta cannot tell the file of an interrupted commit from that of another writer, so only its age counts.
+    // Delta cannot distinguish the file of an interrupted commit from that of another writer, so only its age counts.
     val orphan = Files.write(folder.resolve("part-of-an-old-commit.parquet"), Array[Byte](1))
     files(folder).foreach(age(_, Duration.ofDays(10)))
     age(unknown, Duration.ofDays(2))
@@ -133,7 +133,7 @@ class DeltaTargetSuite extends DeltaTests {
     assert(expire(Duration.ofDays(5)) == (
       None,
       Seq(None, None)
-    )) // The week of Delta is no problem.
+    )) // Delta's limit of a week does not matter.
     assert(expire(Duration.ofMinutes(170)) == both("interval 3 hours"))
     assert(expire(Duration.ofMinutes(100)) == both("interval 3 hours"))
     assert(expire(Duration.ofMinutes(10)) == both("interval 1 hours"))

@@ -11,7 +11,7 @@ class PgMoneySuite extends PropertySuite with ConversionTests {
   private def sent(minorUnits: Long) = ByteBuffer.allocate(8).putLong(minorUnits).array
   private def read(text: String) = fromText(PgMoney, DecimalType(19, 2), text).toString
 
-  test("the text can be of any locale") {
+  test("the text can have the format of any locale") {
     Seq(
       "-$1,234.56",
       "($1,234.56)",

@@ -50,7 +50,7 @@ object KeyFilter {
       else new Keys(keys, key, limited).found(most)
     found.map { found =>
       val searched = columns.map(column => ColumnNodeToExpressionConverter(column.node))
-      // A value of a wider type that does not fit in the key's type is no key.
+      // A value of a wider type that does not fit in the key's type is not a key.
       val comparable = searched.zip(types).map { case (column, dataType) =>
         Cast(column, dataType, None, EvalMode.TRY)
       }
