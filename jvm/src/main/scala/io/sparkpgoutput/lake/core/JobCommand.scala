@@ -24,7 +24,8 @@ object JobCommand {
    * the table has changed since the session began, the queue begins with the next session, after that transaction.
    *
    * @param since
-   *   the time since which the catalog has shown the current definition of the table, by the clock of the job
+   *   the time since which the catalog has shown the current definition of the table, by the clock of the job, in
+   *   milliseconds since 1970
    */
   final case class BeginQueue(oid: Long, since: Long) extends JobCommand
   final case class DropQueue(oid: Long, queue: ChangeQueue) extends JobCommand
@@ -98,7 +99,7 @@ private object CommitPlace {
   case object Wanted extends CommitPlace
 }
 
-/** What the core knows about a table, and does not write into the state. */
+/** What the core knows about a table, and does not write into the state. All times are in milliseconds since 1970. */
 final private class TableWork {
   import TableWork._
 
@@ -253,12 +254,16 @@ final private class TableWork {
     copies <= MostCopies
   }
 
-  /** How long the next copy waits. Two reasons can differ only in the LSN of a change, so all copies count. */
+  /**
+   * How long the next copy waits, in milliseconds. Two reasons can differ only in the LSN of a change, so all copies
+   * count.
+   */
   def pauseBeforeCopy: Long =
     if (copiesInRow <= MostCopies) 0
     else longer(FirstRetry, MostRetry, copiesInRow - MostCopies - 1)
 }
 
+/** All pauses are in milliseconds. */
 private object TableWork {
 
   /** A pause that doubles with each earlier one. */
@@ -286,7 +291,7 @@ private object TableWork {
 /**
  * Why a table waits now.
  *
- * @param since when it began to wait, for whatever reason
+ * @param since when it began to wait, for whatever reason, in milliseconds since 1970
  */
 final private case class TableWait(reason: String, since: Long)
 
@@ -363,7 +368,7 @@ final case class CatalogEntry(
  *
  * @param table the table as the snapshot has it
  * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
- * @param time when it was made
+ * @param time when it was made, in milliseconds since 1970
  */
 final case class MadeSnapshot(lsn: Long, table: MirroredTable, newest: Int, time: Long)
 

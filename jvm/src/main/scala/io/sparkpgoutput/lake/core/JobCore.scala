@@ -64,8 +64,8 @@ import io.sparkpgoutput.protocol.Lsn
  * its changes.
  *
  * The core has no threads, and does no input or output, so a test can run ten thousand histories of a job in seconds.
- * The methods report what happened, and take the current time in milliseconds. The caller synchronizes all calls, runs
- * the commands of [[take]] in any order and on any thread, and reports their results.
+ * The methods report what happened, and take the current time in milliseconds since 1970. The caller synchronizes all
+ * calls, runs the commands of [[take]] in any order and on any thread, and reports their results.
  *
  * @param start the state at the start. The reader gets all transactions from its confirmed LSN on.
  */

@@ -14,6 +14,8 @@ import io.sparkpgoutput.source.slot.Server
 /**
  * The state of a job in memory, which part of it is durable, and what each table is doing. Work that must not
  * begin before a state is durable begins in [[stateWritten]], and only there.
+ *
+ * Each `now` and each `since` is a time in milliseconds since 1970.
  */
 abstract private[core] class JobMemory(start: JobState) {
   import JobMemory._

@@ -327,6 +327,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
  * @param images the images that have its values, the newest first. The last one has its key.
  * @param movedIn the update that moved it to its key and did not send all values; null if none did
  * @param lsn the commit that deleted it
+ * @param time the time of that commit, in microseconds since 1970
  */
 final private class MarkedRow(
     images: Seq[Image],

@@ -103,13 +103,21 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     }
   }
 
-  /** Marks the row as one that a commit has deleted. It comes before [[fill]]. */
+  /**
+   * Marks the row as one that a commit has deleted. It comes before [[fill]].
+   *
+   * @param time the time of the commit, in microseconds since 1970
+   */
   def delete(lsn: Long, time: Long): Unit = {
     put(format.deletedAt, time)
     put(format.deletedLsn, lsn)
   }
 
-  /** Writes when a version begins. It is current. It comes before [[fill]]. */
+  /**
+   * Writes when a version begins. It is current. It comes before [[fill]].
+   *
+   * @param time the time of the commit, in microseconds since 1970
+   */
   def begin(lsn: Long, time: Long): Unit = {
     put(format.fromLsn, lsn)
     put(format.fromTime, time)
@@ -117,7 +125,11 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     isWritten(format.currentFlag) = true
   }
 
-  /** Writes when the version of the target ends, which keeps its other values. It comes before [[fill]]. */
+  /**
+   * Writes when the version of the target ends, which keeps its other values. It comes before [[fill]].
+   *
+   * @param time the time of the commit, in microseconds since 1970
+   */
   def end(lsn: Long, time: Long): Unit = {
     put(format.toLsn, lsn)
     put(format.toTime, time)
