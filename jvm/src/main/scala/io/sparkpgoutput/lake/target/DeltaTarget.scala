@@ -376,7 +376,8 @@ final class DeltaTarget(
       own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
       // Otherwise, Delta 4.1 and later takes the time of the table's property in place of that of the statement.
       own.conf.set("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", false)
-      // The log has few files, and each task costs more than it does. By default, a list of the folder has 10,000 tasks.
+      // The log has few files, and each task costs more than it does. By default, a list of the folder has 10,000
+      // tasks.
       val tasks = session.sparkContext.defaultParallelism.toLong
       own.conf.set("spark.sql.shuffle.partitions", tasks)
       own.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", tasks)

@@ -206,7 +206,9 @@ final private class IcebergFile private (
 
 private object IcebergFile {
 
-  /** @param schema the columns of the table. All files share them, because each reading of the metadata makes new ones. */
+  /**
+   * @param schema the columns of the table. All files share them, because each reading of the metadata makes new ones.
+   */
   def of(
       file: DataFile,
       metadata: TableMetadata,

@@ -176,7 +176,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     Map(
       "format-version" -> leastVersion(schema).toString,
       "write.metadata.delete-after-commit.enabled" -> "true",
-      // Each commit that removes a file, and each scan, opens all manifests. By default, a table has up to 100 of each kind.
+      // Each commit that removes a file, and each scan, opens all manifests. By default, a table has up to 100 of each
+      // kind.
       "commit.manifest.min-count-to-merge" -> "10"
     ) ++ modes
   }
@@ -472,8 +473,9 @@ object IcebergMark {
     Option(snapshot.summary.get(name.toString)).map(_.toLong)
 
   /**
-   * Returns whether the snapshot of the mark was removed, and all that are left came after it. After a rollback, they can
-   * descend from an earlier one. If the snapshots in between were removed too, earlier metadata can still have them.
+   * Returns whether the snapshot of the mark was removed, and all that are left came after it. After a rollback, they
+   * can descend from an earlier one. If the snapshots in between were removed too, earlier metadata can still have
+   * them.
    */
   private def isExpired(metadata: TableMetadata, io: FileIO, mark: Written): Boolean = {
     def read(path: String) =
