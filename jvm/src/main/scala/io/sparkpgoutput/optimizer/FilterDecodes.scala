@@ -9,11 +9,11 @@ import io.sparkpgoutput.decode.sql.DecodeMessage
 import io.sparkpgoutput.protocol.MessageSchema
 
 /**
- * Lets a decode below a filter drop the messages that the filter drops by their type or table. The
- * rows of these messages become NULL, and the conditions of the filter are not true for NULL
- * either. If a later condition can fail, the filter first asks whether the row is NULL: Spark evaluates what comes
- * after NULL in a conjunction, but not what comes after false. The rule also marks a decode that both a filter and operators above it use, so that Spark
- * does not copy it into the filter.
+ * Lets a decode below a filter drop the messages that the filter drops by their type or table. The rows of these
+ * messages become NULL, and the conditions of the filter are not true for NULL either. If a later condition can fail,
+ * the filter first asks whether the row is NULL: Spark evaluates what comes after NULL in a conjunction, but not what
+ * comes after false. The rule also marks a decode that both a filter and operators above it use, so that Spark does not
+ * copy it into the filter.
  */
 object FilterDecodes extends PredicateHelper {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {

@@ -118,8 +118,8 @@ final private class ShareDecodes(hasOuterJoin: Boolean) extends PredicateHelper 
    * @param above the decodes in the operators above that take columns from here
    */
   private def share(plan: LogicalPlan, above: Set[Expression]): LogicalPlan =
-    // The columns of a union have the ids of those of its first input, which do not say what the others have. So what is
-    // known of the columns below an operator does not count above it.
+    // The columns of a union have the ids of those of its first input, which do not say what the others have. So what
+    // is known of the columns below an operator does not count above it.
     if (!TransparentOperators.contains(plan))
       plan.mapChildren(new ShareDecodes(hasOuterJoin).shareAll(_))
     else {

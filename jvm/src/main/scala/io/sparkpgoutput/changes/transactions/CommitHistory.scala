@@ -16,8 +16,8 @@ import io.sparkpgoutput.protocol.Lsn
  * grow, it was sent before.
  *
  * @param after
- *   the LSN of the last commit of an earlier read, also if its result had no rows of it; 0 if there is none. The messages
- *   can begin inside transactions that the earlier read had, so a commit at or below it needs no beginning.
+ *   the LSN of the last commit of an earlier read, also if its result had no rows of it; 0 if there is none. The
+ *   messages can begin inside transactions that the earlier read had, so a commit at or below it needs no beginning.
  */
 class CommitHistory(after: Long) {
   private var greatestLsn = 0L

@@ -53,8 +53,8 @@ import io.sparkpgoutput.types.ConversionOptions
  * @param memory the bytes that all large cuts which the driver folds may take at the same time
  * @param mixed the hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
  * @param mostOld
- *   the most bytes of values of the target that the driver has in memory for a direct write. A large cut of a table with
- *   versions may have more, for which it waits.
+ *   the most bytes of values of the target that the driver has in memory for a direct write. A large cut of a table
+ *   with versions may have more, for which it waits.
  */
 final class CutApply(
     target: Target,
@@ -294,8 +294,8 @@ object CutApply {
   final private val SmallMemory = 32L << 20
 
   /**
-   * The most bytes of changes in one array. In a heap of 1 or 2 GB, G1 does not move an array of half a MiB or more, and
-   * each new one can make it look through the whole heap.
+   * The most bytes of changes in one array. In a heap of 1 or 2 GB, G1 does not move an array of half a MiB or more,
+   * and each new one can make it look through the whole heap.
    */
   final private val ChunkBytes = 256 << 10
 
@@ -411,7 +411,9 @@ final class TableBatch(
       target.read(session, table.target)
     )
 
-  /** @throws io.sparkpgoutput.errors.PgOutputException if somebody has added a column since the fold's format was made */
+  /**
+   * @throws io.sparkpgoutput.errors.PgOutputException if somebody has added a column since the fold's format was made
+   */
   def checkColumns(target: StructType): Unit = {
     val known = format.splitsReplaced || format.keepsRows ||
       target.forall(column => format.schema.exists(_.name.equalsIgnoreCase(column.name)))

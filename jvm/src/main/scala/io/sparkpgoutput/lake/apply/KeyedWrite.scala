@@ -49,9 +49,9 @@ final class KeyedWrite(batch: TableBatch) {
    * Returns a condition that is true for each row of the target, which has the alias `t`, that has a key of the cut.
    * None if the whole target is to be read.
    *
-   * A MERGE joins the whole target with the few rows of a cut. A condition on what the keys of these rows have in common
-   * comes before the join. It then leaves out the other rows of the target before it sorts and sends them. It also
-   * leaves out files that have none of the keys.
+   * A MERGE joins the whole target with the few rows of a cut. A condition on what the keys of these rows have in
+   * common comes before the join. It then leaves out the other rows of the target before it sorts and sends them. It
+   * also leaves out files that have none of the keys.
    *
    * @param folded the rows of the fold
    */

@@ -300,8 +300,8 @@ final private case class TableWait(reason: String, since: Long)
  *
  * @param appliers how many tables are committed at the same time
  * @param copiers how many tables are copied at the same time
- * @param mostWaiting how many tables wait for memory at the same time. Each has a thread. If there are so many, no other
- *   table begins a commit.
+ * @param mostWaiting how many tables wait for memory at the same time. Each has a thread. If there are so many, no
+ *   other table begins a commit.
  * @param intervalMillis the least time between two commits of a table
  * @param maxHeldWal
  *   how far the oldest change of a table that does not advance may be behind what the job has read, in bytes of WAL of

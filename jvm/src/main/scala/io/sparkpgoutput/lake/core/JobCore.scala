@@ -39,8 +39,8 @@ import io.sparkpgoutput.protocol.Lsn
  * between a commit and the state that follows it, the mark of the table is greater than the state says. The next start
  * reads the mark, and goes on from there ([[JobStart]]).
  *
- * '''What a failed table holds back.''' A failed table that needs no copy keeps its queue. The server keeps the WAL from
- * the oldest change in it on, and the queue takes a part of the memory and the disk that all queues share
+ * '''What a failed table holds back.''' A failed table that needs no copy keeps its queue. The server keeps the WAL
+ * from the oldest change in it on, and the queue takes a part of the memory and the disk that all queues share
  * ([[io.sparkpgoutput.lake.queue.QueueSpace]]). The table continues without a copy when the cause of its error is gone.
  * Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk for queues is full, the
  * state says that the table needs a copy. When that is durable, the queue is dropped. The same limit applies to a live
@@ -492,7 +492,9 @@ final class JobCore(settings: JobSettings, start: JobState) extends JobMemory(st
     if (isFull && !isGivingUpQueue) giveUpOne()
   }
 
-  /** Commits the snapshots of tables that have all changes before them. None locks its table for long without a commit. */
+  /**
+   * Commits the snapshots of tables that have all changes before them. None locks its table for long without a commit.
+   */
   private def commitSnapshots(now: Long): Unit = tables.foreach { case (table, work) =>
     def isLate(since: Long) = now - since > TableWork.MostSnapshot
     def waitsTooLong = work.snapshot.exists(made => isLate(made.time)) && lacksChanges(work)

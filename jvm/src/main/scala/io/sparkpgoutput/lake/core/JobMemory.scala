@@ -47,7 +47,10 @@ abstract private[core] class JobMemory(start: JobState) {
   /** Returns whether a revision of the state is durable. */
   def isWritten(number: Long): Boolean = number <= written
 
-  /** The LSN below which no table with a queue needs anything from the server. A table that is copied needs all of its queue. */
+  /**
+   * The LSN below which no table with a queue needs anything from the server. A table that is copied needs all of its
+   * queue.
+   */
   def confirmable: Long = works.foldLeft(readLsn) { case (least, (oid, work)) =>
     work.queue.fold(if (work.wantsQueue) Lsn.min(least, durable.confirmed) else least) { queue =>
       val position =
@@ -285,7 +288,10 @@ abstract private[core] class JobMemory(start: JobState) {
     work.phase = Phase.GivingUpQueue(write())
   }
 
-  /** Whether a table advances no more: it has failed, or it waits for its store or its rights while others are committed. */
+  /**
+   * Whether a table advances no more: it has failed, or it waits for its store or its rights while others are
+   * committed.
+   */
   protected def isStuck(table: TableState, work: TableWork): Boolean = {
     def waitsAlone = table.status == Live && work.waiting.nonEmpty && work.isAlone
     (table.isFailed || waitsAlone) && !table.needsCopy && work.phase == Phase.Idle

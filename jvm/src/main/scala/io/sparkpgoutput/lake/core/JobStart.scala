@@ -26,8 +26,8 @@ final case class FoundMark(
 
 /**
  * What a process finds at its start. It reads the state first, and then the marks. An earlier process that is slow to
- * end can commit between the two reads. The mark is then newer than the state, and is right. If an earlier process has written the state
- * before this one has taken the slot and the next epoch, the start is tried again.
+ * end can commit between the two reads. The mark is then newer than the state, and is right. If an earlier process has
+ * written the state before this one has taken the slot and the next epoch, the start is tried again.
  *
  * @param kept the state of the greatest epoch
  * @param confirmed the confirmed LSN of the slot; None if there is no slot
@@ -69,7 +69,8 @@ object JobStart {
    *    slow to end can have read changes that the server lost in a failover. After the marks are compared with
    *    the branch of the timeline, it must not commit them.
    *  - a live mirror and its history that have different generations. The last process ended in order, and gave up a
-   *    requested copy between its two commits. Each of the two tables is right as of its own mark, and goes on under one generation.
+   *    requested copy between its two commits. Each of the two tables is right as of its own mark, and goes on under
+   *    one generation.
    *
    * @param generation the newest generation that a table of the target has of its owner; None if it has none
    */
@@ -203,8 +204,8 @@ object JobStart {
   }
 
   /**
-   * The job forgets a dropped table as soon as the target does not have the table, either. If the table has hidden columns,
-   * the server must not have it, either.
+   * The job forgets a dropped table as soon as the target does not have the table, either. If the table has hidden
+   * columns, the server must not have it, either.
    */
   private def isForgotten(found: FoundJob, table: TableState) =
     table.status == Dropped && (table.isForgettable || found.gone(table.oid)) &&

@@ -93,8 +93,8 @@ final case class JobState(
     tables.values.filter(table => table.owns && table.mark.nonEmpty).flatMap(_.table.targets).toSeq
 
   /**
-   * The table of each name. Of several tables that have had a name, it is the newest one that the job follows. If there is
-   * none, it is the newest one that the options exclude, and then the newest one that is not published any more.
+   * The table of each name. Of several tables that have had a name, it is the newest one that the job follows. If there
+   * is none, it is the newest one that the options exclude, and then the newest one that is not published any more.
    */
   lazy val named: Map[TableName, TableState] = tables.values.groupBy(_.name).map {
     case (name, all) =>
@@ -164,12 +164,14 @@ final case class TableState(
   /** The names in the target that the table owns, as keys. */
   def owned: Seq[String] = if (owns) table.keys else Nil
 
-  /** Returns whether the job follows the table. If not, it is excluded or not published, and the job leaves it as it is. */
+  /**
+   * Returns whether the job follows the table. If not, it is excluded or not published, and the job leaves it as it is.
+   */
   def isFollowed: Boolean = status != TableStatus.Dropped && status != TableStatus.Excluded
 
   /**
-   * Returns whether the job may forget the table, which it leaves as it is. The definition of a table with hidden columns
-   * says which ones they are, if the table comes back with other names.
+   * Returns whether the job may forget the table, which it leaves as it is. The definition of a table with hidden
+   * columns says which ones they are, if the table comes back with other names.
    */
   def isForgettable: Boolean = !isFollowed && table.source.hidden.isEmpty
 

@@ -245,8 +245,8 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
   /**
    * Gives each row of the new file to a writer. A row is valid until the next one.
    *
-   * Writers, and what collects the statistics of a file without generated code, call only `get`, and do not ask whether a
-   * value is NULL. A row of a batch would give them 0 for NULL.
+   * Writers, and what collects the statistics of a file without generated code, call only `get`, and do not ask whether
+   * a value is NULL. A row of a batch would give them 0 for NULL.
    */
   def foreach(write: InternalRow => Unit): Unit = {
     val types = table.schema.map(_.dataType).toArray

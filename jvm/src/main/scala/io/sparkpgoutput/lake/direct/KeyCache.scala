@@ -40,8 +40,8 @@ import org.apache.spark.sql.catalyst.InternalRow
  * @param memory the bytes of all keys in memory
  * @param disk the bytes of all keys in files
  * @param folder gives the folder of the files when the first is written
- * @param mostFiles the most files with keys. Each is a mapping of memory, and Linux allows a process 65,530 of them, with
- *                  those of its threads.
+ * @param mostFiles the most files with keys. Each is a mapping of memory, and Linux allows a process 65,530 of them,
+ *                  with those of its threads.
  */
 final class KeyCache(
     memory: Long,

@@ -55,7 +55,10 @@ final class KeyLookup(
   /** One more than the index of the key in `keys`; 0 if there is none. */
   private val slots = new Array[Int](capacity)
 
-  /** The bits of the first numbers of all keys. If the keys are few, one bit of 32 is set, and a core has all in its cache. */
+  /**
+   * The bits of the first numbers of all keys. If the keys are few, one bit of 32 is set, and a core has all in its
+   * cache.
+   */
   private val bits = new Array[Long](math.min(capacity / 4, MostWords))
   private val shift = 1 + java.lang.Long.numberOfLeadingZeros(bits.length * 64L)
 

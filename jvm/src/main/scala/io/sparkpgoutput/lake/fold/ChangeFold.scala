@@ -12,10 +12,10 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
 /**
  * '''The fold''' gives the net effect of all changes of a key in a cut (whole transactions that one commit writes).
  * This is one row in most cases. A key gives no row if nothing is left to do. It gives two rows if a row is replaced,
- * and one more if an UPDATE gives the row another key and does not send all values. There is a fold for each way in which rows are identified: [[KeyedFold]] if
- * the server sends the old key, [[FullFold]] if it sends the old row too, and [[RowCountFold]] if all columns are the
- * key. Rows that are only inserted need no fold. [[VersionFold]] makes versions of the rows, and [[HistoryRows]] keeps
- * all changes.
+ * and one more if an UPDATE gives the row another key and does not send all values. There is a fold for each way in
+ * which rows are identified: [[KeyedFold]] if the server sends the old key, [[FullFold]] if it sends the old row too,
+ * and [[RowCountFold]] if all columns are the key. Rows that are only inserted need no fold. [[VersionFold]] makes
+ * versions of the rows, and [[HistoryRows]] keeps all changes.
  *
  * {{{
  *   messages ──► CutRouter ────────────────► grouped by key, ─► fold ──────────────────► DirectWrite or KeyedWrite
@@ -45,10 +45,10 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  *
  * If an UPDATE changes the key and does not send a value, the messages of the old key can have it, or the target has it
  * under the old key. So the fold gives one more row under the old key, [[RowOp.MovedOut]]. This row has the values from
- * just before the UPDATE. [[FoldedColumns.MovedOut]] in this row and [[FoldedColumns.MovedIn]] in the row under the new key
- * have the same value: the position of the UPDATE. A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]]) looks
- * the value up by these positions, and other writes join the rows ([[io.sparkpgoutput.lake.apply.MovedRows]]). Both
- * follow several changes of the key in one cut back to the first key, under which the target has the value. If the
+ * just before the UPDATE. [[FoldedColumns.MovedOut]] in this row and [[FoldedColumns.MovedIn]] in the row under the new
+ * key have the same value: the position of the UPDATE. A direct write ([[io.sparkpgoutput.lake.apply.DirectWrite]])
+ * looks the value up by these positions, and other writes join the rows ([[io.sparkpgoutput.lake.apply.MovedRows]]).
+ * Both follow several changes of the key in one cut back to the first key, under which the target has the value. If the
  * target lacks this row, the table has an error, also if `onDrift` is `repair`. If an UPDATE moves a row into the row
  * filter of the publication, the server sends it as an INSERT that lacks the value, and the table is copied.
  *

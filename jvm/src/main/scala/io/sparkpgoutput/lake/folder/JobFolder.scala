@@ -132,9 +132,9 @@ final class JobFolder(path: String, configuration: Configuration) extends Loggin
     }
 
   /**
-   * Takes the epoch after the one that was read, with the newest state that its process has written. So this process ends,
-   * and does not write again before the caller reads the state. The caller holds the slot, because nobody may confirm an
-   * LSN of a later state.
+   * Takes the epoch after the one that was read, with the newest state that its process has written. So this process
+   * ends, and does not write again before the caller reads the state. The caller holds the slot, because nobody may
+   * confirm an LSN of a later state.
    *
    * @param kept what [[read]] has returned
    */

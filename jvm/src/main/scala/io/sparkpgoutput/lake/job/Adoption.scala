@@ -88,7 +88,9 @@ object Adoption {
   private def isWithoutPublication(error: SourceException) =
     error.getCondition == "PGOUTPUT_PUBLICATION_NOT_FOUND"
 
-  /** To make the publication does not help: a publication that pg_upgrade did not keep says that it is another server. */
+  /**
+   * To make the publication does not help: a publication that pg_upgrade did not keep says that it is another server.
+   */
   private def noUpgrade(options: ReplicateOptions) = refused(
     s"The server lacks a publication of the job (${options.publications.mkString(", ")}), and pg_upgrade keeps " +
       "publications. Check --url and --publication. If the server has the tables by another way, such as a dump, run " +

@@ -339,8 +339,8 @@ final class JobThreads(session: SparkSession, name: String, copiers: Int) extend
 private object JobThreads {
 
   /**
-   * The size of a stack. Spark plans a query by recursions that get deeper with each column that rows are found by, and a
-   * table without a key can have 1,600. The memory is taken only as far as a stack gets deep.
+   * The size of a stack. Spark plans a query by recursions that get deeper with each column that rows are found by, and
+   * a table without a key can have 1,600. The memory is taken only as far as a stack gets deep.
    */
   final private val StackBytes = 64L << 20
   final private val SecondsToEnd = 30L

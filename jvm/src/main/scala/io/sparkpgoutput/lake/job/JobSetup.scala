@@ -207,8 +207,8 @@ final private[job] class ReadyJob(
   def take(state: JobState): Boolean = folder.takeAfter(kept, state)
 
   /**
-   * Takes over from an earlier process, which can write newer states all the time. The start is tried again with the last
-   * one of them. This process holds the slot.
+   * Takes over from an earlier process, which can write newer states all the time. The start is tried again with the
+   * last one of them. This process holds the slot.
    */
   def takeOver(): Nothing = {
     folder.takeOver(kept)

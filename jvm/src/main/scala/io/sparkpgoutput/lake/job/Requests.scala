@@ -137,7 +137,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
    * Asks for copies. The request is removed when the state has it for all tables. If another process has taken the next
    * epoch in the meantime, this state does not count, and the request stays for that process.
    *
-   * @param revision the revision of the state that has the copies for which the core was already asked; 0 if there are none
+   * @param revision the revision of the state that has the copies for which the core was already asked; 0 if there are
+   *   none
    */
   private def resync(id: String, tables: Seq[TableName], revision: Long): Unit = {
     val asked = tables.map(name => name -> ask(name))

@@ -266,10 +266,10 @@ final private[job] class TableApplier(job: JobParts) {
     table.parts.find(part => !Try(target.exists(part.target)).getOrElse(true))
 
   /**
-   * The table has another mark than the one expected. If it is a greater one of the same generation, a
-   * process of the job that was slow to end has committed a cut, which is right. Its changes are left out. If it is that
-   * of a requested copy that was given up, the rows are right as of this mark, too. The tables of the target then go on
-   * from their marks, under one new generation.
+   * The table has another mark than the one expected. If it is a greater one of the same generation, a process of the
+   * job that was slow to end has committed a cut, which is right. Its changes are left out. If it is that of a
+   * requested copy that was given up, the rows are right as of this mark, too. The tables of the target then go on from
+   * their marks, under one new generation.
    *
    * @param expected the marks that the table and its history were expected to have
    */

@@ -58,15 +58,15 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * applier leaves them out. Readers see the old rows until the commit of step 6, and the new ones after it.
  *
  * '''A table that keeps its past''' has rows that a snapshot does not have: the mode is `history`, `both` or
- * `versions`, or deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must
- * be missing in these rows. So the table stays live and keeps its queue. Step 4 comes first, when the table is less
- * than five minutes behind. Then the table gets its changes up to L0, and none from L0 on. Then come the new generation
- * and L0 in one state, and step 6. If a cut meets an error that passes, the job gives up the snapshot and makes another
- * one later. The job also gives up the snapshot in three more cases. The snapshot has columns that the target has to
- * follow first. The changes up to L0 do not come within five minutes: the snapshot locks the table. Or step 6 fails for
- * a reason that passes, or is interrupted because the job ends in order. The table then has its earlier generation
- * again. If rows were committed nevertheless, the next cut or the next start finds the new generation. The table goes on
- * from the new mark, also if only the mirror of a history has it, and is copied once more.
+ * `versions`, or deleted rows are marked. If a user asks for a copy of such a table while it is live, no change must be
+ * missing in these rows. So the table stays live and keeps its queue. Step 4 comes first, when the table is less than
+ * five minutes behind. Then the table gets its changes up to L0, and none from L0 on. Then come the new generation and
+ * L0 in one state, and step 6. If a cut meets an error that passes, the job gives up the snapshot and makes another one
+ * later. The job also gives up the snapshot in three more cases. The snapshot has columns that the target has to follow
+ * first. The changes up to L0 do not come within five minutes: the snapshot locks the table. Or step 6 fails for a
+ * reason that passes, or is interrupted because the job ends in order. The table then has its earlier generation again.
+ * If rows were committed nevertheless, the next cut or the next start finds the new generation. The table goes on from
+ * the new mark, also if only the mirror of a history has it, and is copied once more.
  *
  * In all other cases, these rows lack the changes between what was applied before step 1 and L0. Examples are a cut
  * that cannot be applied, a copy that no user has requested, and a kill between steps 5 and 6.
@@ -106,8 +106,8 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  * If `onSchemaChange` is `error`, a table fails instead if a commit finds it changed, finds another mark, or lacks a
  * file of its queue. A table that is new or comes back, a request, a dropped queue, a new name, and a reason that a
  * start finds always lead to a copy. If three copies for the same reason did not help, the table fails. If the changes
- * after each copy lead to the next copy, the fourth copy and later ones begin after pauses of up to ten minutes, even if
- * the reasons differ.
+ * after each copy lead to the next copy, the fourth copy and later ones begin after pauses of up to ten minutes, even
+ * if the reasons differ.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

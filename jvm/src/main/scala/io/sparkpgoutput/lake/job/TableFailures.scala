@@ -26,8 +26,8 @@ object TableFailures {
   private val PassingStates = Set("08", "28", "53", "57", "58", "40", SqlState.LockNotAvailable)
 
   /**
-   * The SQLSTATEs of the server that another attempt need not have: tables that are gone or in use, and internal errors,
-   * which PostgreSQL reports if a table changes while its definition is read.
+   * The SQLSTATEs of the server that another attempt need not have: tables that are gone or in use, and internal
+   * errors, which PostgreSQL reports if a table changes while its definition is read.
    */
   private val RetriedStates =
     Set(SqlState.UndefinedTable, SqlState.ObjectInUse, SqlState.InternalError)

@@ -30,8 +30,8 @@ trait CutMessages {
    * change of the cut in any case. It can be called several times.
    *
    * @param take
-   *   takes the ordinal of a message in its transaction, and the message. A message that is not a change has the ordinal
-   *   [[Cut.NoOrdinal]].
+   *   takes the ordinal of a message in its transaction, and the message. A message that is not a change has the
+   *   ordinal [[Cut.NoOrdinal]].
    */
   def foreach(take: (Long, Array[Byte]) => Unit): Unit
 }

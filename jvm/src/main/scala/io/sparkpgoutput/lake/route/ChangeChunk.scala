@@ -92,8 +92,8 @@ object ChangeChunk {
    * Returns the changes of arrays, each of which the next one overwrites. The changes of a row come together, in the
    * order of [[ChangeFields.order]].
    *
-   * Rows with a single change come first, as the server has sent them. So the memory is read in order, and rows that are
-   * neighbors at the server are neighbors in the files, too.
+   * Rows with a single change come first, as the server has sent them. So the memory is read in order, and rows that
+   * are neighbors at the server are neighbors in the files, too.
    */
   def grouped(chunks: IndexedSeq[Array[Byte]]): Iterator[ChangeView] = {
     val found = new mutable.ArrayBuilder.ofLong

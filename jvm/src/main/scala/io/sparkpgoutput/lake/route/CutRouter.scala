@@ -216,8 +216,8 @@ final class CutRouter(
       } else if (current.inKey(column)) {
         val cells = image.cells
         if (kind == 'n') {
-          // With FULL, the key is the primary key. The server describes the old row of a partition by the identity of the
-          // root, and sends NULL for the columns that the partition's own identity lacks.
+          // With FULL, the key is the primary key. The server describes the old row of a partition by the identity of
+          // the root, and sends NULL for the columns that the partition's own identity lacks.
           val isOfPartition = current.isFull && !current.keyIsRow
           if (sentIsKey || isOfPartition) throw TableError.keyIsNull(current.relation.name)
           key.addNull()

@@ -89,7 +89,9 @@ final private class DeltaFile(
   ))
 }
 
-/** The bounds of columns in the statistics of a file. If a bound is not exact, it is moved out by more than its error. */
+/**
+ * The bounds of columns in the statistics of a file. If a bound is not exact, it is moved out by more than its error.
+ */
 private object DeltaBounds {
 
   /** A number that is read as a double would lose digits. */
@@ -268,7 +270,9 @@ final private class DeltaLayout(
   /** The places of the columns of the partitioning in the schema. */
   private val partitions = metadata.partitionColumns.map(schema.fieldIndex).toIndexedSeq
 
-  /** The places of the columns that files have: all others, but for those of the type VOID, which are NULL in each row. */
+  /**
+   * The places of the columns that files have: all others, but for those of the type VOID, which are NULL in each row.
+   */
   private val stored =
     schema.indices.diff(partitions).filterNot(schema(_).dataType == NullType)
   private val inFiles = DataTypeUtils.fromAttributes(stored.map(physical))
@@ -434,6 +438,8 @@ private object DeltaLayout {
   /** A tracker keeps the statistics of all of its files. */
   final private val FilesOfTracker = 1000
 
-  /** Each has a configuration that Spark sends to the executors. A cut reads the columns that the server has not sent. */
+  /**
+   * Each has a configuration that Spark sends to the executors. A cut reads the columns that the server has not sent.
+   */
   final private val MostReaders = 20
 }

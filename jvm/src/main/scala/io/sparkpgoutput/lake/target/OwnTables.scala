@@ -69,9 +69,9 @@ final class OwnTables(session: SparkSession, val target: Target) {
     target.newest(table.target, job.id).exists(_.oid == table.oid)
 
   /**
-   * Returns the salts of the hashes in a table, by the names of its columns. They are known also if the rows are those of
-   * another table of the server, for example because that table was made again. A copy writes them into the properties
-   * when it begins, so none are known until this copy is committed.
+   * Returns the salts of the hashes in a table, by the names of its columns. They are known also if the rows are those
+   * of another table of the server, for example because that table was made again. A copy writes them into the
+   * properties when it begins, so none are known until this copy is committed.
    */
   def hashes(job: JobState, table: TableState): Map[String, String] = {
     val found = made(job, table).getOrElse(Map.empty)
@@ -213,7 +213,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /**
    * Asks the job to start over with copies of all tables. The checkpoint folder can be lost.
    *
-   * @param id the request. The job knows by it that it has started over, also if an older state of the table is restored.
+   * @param id the request. The job knows by it that it has started over, also if an older state of the table is
+   *   restored.
    */
   def askToStartOver(table: String, id: String): Unit =
     target.setProperties(table, Map(StartOver -> id))
@@ -244,8 +245,9 @@ final class OwnTables(session: SparkSession, val target: Target) {
     made(job, table).flatMap(_ => target.newest(table.target, job.id)).map(_.generation)
 
   /**
-   * The generations of the job that have had the rows of a table: that of the copy, and those that have closed it since.
-   * Empty if no copy was committed, or if an older state of the table was restored, which can be that of any copy.
+   * The generations of the job that have had the rows of a table: that of the copy, and those that have closed it
+   * since. Empty if no copy was committed, or if an older state of the table was restored, which can be that of any
+   * copy.
    */
   def generations(job: JobState, table: TableState): Seq[Int] =
     made(job, table).toSeq.flatMap(generations(table.target, _))
@@ -286,10 +288,10 @@ final class OwnTables(session: SparkSession, val target: Target) {
     properties.get(Job).flatMap(target.newest(table, _))
 
   /**
-   * Returns the properties of a table; none if a view or a table of another format has the name, if the table is a clone
-   * or a copy of another one, or if it is gone since it was listed. After any other error, it is not known whose table
-   * it is. For example, the metastore does not answer, or the catalog has the table, and its metadata file is on a disk
-   * that is away.
+   * Returns the properties of a table; none if a view or a table of another format has the name, if the table is a
+   * clone or a copy of another one, or if it is gone since it was listed. After any other error, it is not known whose
+   * table it is. For example, the metastore does not answer, or the catalog has the table, and its metadata file is on
+   * a disk that is away.
    */
   private def propertiesIn(table: String): Map[String, String] =
     try {

@@ -425,7 +425,9 @@ abstract private[target] class DirectCommits[V, F >: Null <: AnyRef](
   /** Whether a query writes the table. */
   final def isQueried: Boolean = queried
 
-  /** Runs a query. During this time, no rewrite is committed, because each of them could be a conflict for the query. */
+  /**
+   * Runs a query. During this time, no rewrite is committed, because each of them could be a conflict for the query.
+   */
   final def whileQueried(run: => Unit): Unit = {
     synchronized { queried = true }
     try run

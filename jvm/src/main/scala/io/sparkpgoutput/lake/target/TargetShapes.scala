@@ -102,7 +102,9 @@ object TargetShapes {
         s"Delta cannot have exact partitions by the type ${dataType.sql}"
       )
 
-  /** Returns whether the log of Delta, which has the values of partitions as texts, has all values of a type exactly. */
+  /**
+   * Returns whether the log of Delta, which has the values of partitions as texts, has all values of a type exactly.
+   */
   def isInDeltaPartition(dataType: DataType): Boolean = dataType match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | StringType => true
     case _: DecimalType                                                                      => true
@@ -161,7 +163,9 @@ final private[lake] class RaisedText(name: String) {
   private val begin = s"<pgoutput_$name "
   private val end = s" pgoutput_$name>"
 
-  /** Spark begins the error of a task so. Other errors can quote a plan, which has the expression but not these words. */
+  /**
+   * Spark begins the error of a task so. Other errors can quote a plan, which has the expression but not these words.
+   */
   private val raised = s"[USER_RAISED_EXCEPTION] $begin"
 
   /** @param text an SQL expression */

@@ -224,7 +224,9 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
     }
   })
 
-  /** Lets each later query fail that waits longer than this for the lock of a table. Other threads wait for the query. */
+  /**
+   * Lets each later query fail that waits longer than this for the lock of a table. Other threads wait for the query.
+   */
   def limitLockWaits(timeout: Duration): Unit = synchronized {
     lockTimeout = Some(timeout)
     query(limit)

@@ -104,7 +104,9 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
     }
   }
 
-  /** Warns once if the role cannot see the state of sessions. A role that can sees none before the first status update. */
+  /**
+   * Warns once if the role cannot see the state of sessions. A role that can sees none before the first status update.
+   */
   private def warnOfHiddenState(): Unit =
     if (!hasWarned.get && !seesStates && hasWarned.compareAndSet(false, true))
       logWarning(

@@ -120,9 +120,9 @@ class SlotSession(
    * Returns the next message of the batch, or null at its end. A Begin message at or above the end
    * stays for the next batch.
    *
-   * A batch does not end inside a transaction, although a chunk can: a keepalive inside a transaction has an LSN that is
-   * not above the one of its commit. It is `sentPtr`, which is the end of the record before the commit while the server
-   * decodes the commit (`walsender.c`, XLogSendLogical and WalSndKeepalive).
+   * A batch does not end inside a transaction, although a chunk can: a keepalive inside a transaction has an LSN that
+   * is not above the one of its commit. It is `sentPtr`, which is the end of the record before the commit while the
+   * server decodes the commit (`walsender.c`, XLogSendLogical and WalSndKeepalive).
    */
   def next(end: Long): Array[Byte] = {
     while (taken == chunk.messages.length && Lsn.isBelow(chunk.reached, end)) take()

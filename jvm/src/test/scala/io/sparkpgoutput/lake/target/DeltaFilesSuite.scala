@@ -177,7 +177,8 @@ class DeltaFilesSuite extends DeltaTests {
             val expected = pairs.map(_.map(_.get(at, dataType)).toSet)
             def counted(sets: Seq[Set[Any]]) = sets.groupBy(identity).view.mapValues(_.length).toMap
             if (dataType == TimestampType && name != "UTC") {
-              // The text of an early time can have an offset with seconds, which is not read. Such a file has no bounds.
+              // The text of an early time can have an offset with seconds, which is not read. Such a file has no
+              // bounds.
               val late = counted(expected.filter(_.forall(_.asInstanceOf[Long] > 0)))
               assert(
                 late.forall { case (values, count) =>

@@ -108,8 +108,8 @@ class DeltaKindsSuite extends DeltaTests {
     val found = snapshot(kind)
     write(found)
     val file = FileNames.checkpointFileSingular(found.deltaLog.logPath, found.version)
-    // Delta also writes these values as JSON and as text, which all readers know. In a checkpoint, all actions change no
-    // data. Delta leaves out the statistics and tags of a removed file.
+    // Delta also writes these values as JSON and as text, which all readers know. In a checkpoint, all actions change
+    // no data. Delta leaves out the statistics and tags of a removed file.
     val actions = spark.read.parquet(file.toString)
       .withColumn(
         "add",
