@@ -328,6 +328,28 @@ def test_tables_of_a_stream_are_refused(spark: SparkSession, stream: Stream) -> 
     spark.catalog.dropTempView("stream")
 
 
+@pytest.mark.parametrize(
+    ("function", "messages"),
+    [
+        ("pgoutput_changes", "batch"),
+        ("pgoutput_changes", "stream"),
+        ("pgoutput_open", "batch"),
+        ("pgoutput_tables", "batch"),
+    ],
+)
+def test_a_stream_of_earlier_messages_is_refused(
+    spark: SparkSession, stream: Stream, function: str, messages: str
+) -> None:
+    m.frame(spark, HISTORY).createOrReplaceTempView("batch")
+    stream.messages.createOrReplaceTempView("stream")
+    try:
+        with pytest.raises(AnalysisException, match=rf"{function}.*'relations' names a stream"):
+            spark.sql(f"SELECT * FROM {function}('{messages}', 'seq', map('relations', 'stream'))")
+    finally:
+        spark.catalog.dropTempView("batch")
+        spark.catalog.dropTempView("stream")
+
+
 def test_another_state_store_is_refused(spark: SparkSession, stream: Stream) -> None:
     spark.conf.unset(PROVIDER)
     try:

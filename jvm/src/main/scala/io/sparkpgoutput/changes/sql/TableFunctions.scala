@@ -199,6 +199,13 @@ final class Arguments(val call: CallArguments) {
       "messages, and optionally a constant map of options."
   )
 
+  if (options.relations.exists(PlannedRows.isStream)) {
+    throw refused(
+      "The option 'relations' names a stream. It must be a table or view of earlier messages that is " +
+        "not a stream."
+    )
+  }
+
   /** Throws an error with this problem if the messages are a stream. */
   def refuseStream(problem: String): Unit =
     if (PlannedRows.isStream(messages)) throw refused(problem)
