@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -133,6 +134,32 @@ def test_batch_stream_and_archive_give_the_same(
     *_, end = (tmp_path / "checkpoint" / "offsets" / str(done)).read_text().splitlines()
     assert server.confirmed(SLOT) == parsed_lsn(json.loads(end)["lsn"])
     assert walsender(server) is None
+
+
+def test_a_stream_that_runs_once_reads_what_sessions_have_committed_without_a_wait(
+    spark: SparkSession, server: Server, slot: str, tmp_path: Path
+) -> None:
+    """The flushed end of the WAL is at a page boundary, which can be inside of a record."""
+    page = int(server.value("SELECT current_setting('wal_block_size')"))
+    server.configure(wal_writer_delay="5s", wal_writer_flush_after="1")
+    try:
+        with server.connect() as connection:
+            connection.execute("SET synchronous_commit = off")
+            numbers = itertools.count(1)
+
+            def ends_at_a_page() -> bool:
+                for number in itertools.islice(numbers, 20):  # more than a page
+                    connection.execute("INSERT INTO orders VALUES (%s, repeat('x', 500))", [number])
+                return server.wal_end() % page == 0
+
+            wait_until(ends_at_a_page)
+            inserted = next(numbers) - 1
+        writer = stream(spark, server, table="orders").writeStream.trigger(once=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.start(str(tmp_path / "output")).awaitTermination()
+    finally:
+        server.configure(wal_writer_delay="200ms", wal_writer_flush_after="1MB")
+    assert [row.id for row in written(spark, tmp_path)] == [*range(1, inserted + 1)]
 
 
 def test_each_action_reads_what_the_slot_has_at_that_time(

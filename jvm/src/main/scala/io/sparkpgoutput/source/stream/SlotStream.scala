@@ -109,7 +109,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   /** The LSN below which all is committed in Spark; 0 if that is not known. */
   private var committed = 0L
 
-  /** The end of the stream for the trigger availableNow. */
+  /** The end of the stream for the triggers availableNow and once. */
   private var target: Option[Long] = None
 
   /** The last state of the slot that the server reported. */
@@ -124,10 +124,14 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def latestOffset(): Offset =
     throw new UnsupportedOperationException("latestOffset(start, limit) is called instead.")
 
-  /** Spark has committed all below the start, because it asks for the next batch only then. */
+  /**
+   * Spark has committed all below the start, because it asks for the next batch only then. Only the trigger once asks
+   * for all that is available, and it asks one time.
+   */
   override def latestOffset(from: Offset, limit: ReadLimit): Offset = {
     val begin = lsn(from)
     start.check(begin)
+    if (limit.isInstanceOf[ReadAllAvailable]) prepareForTriggerAvailableNow()
     committed = Lsn.max(committed, begin)
     val last = reports.last
     val isDue = target.nonEmpty || pace.isDue(hadRows = last.end == begin && last.rows > 0)
@@ -160,8 +164,8 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     else reachable(state)
 
   /**
-   * The end of the WAL, or of what the trigger availableNow asks for. A server that was promoted since then can end
-   * below the latter. It has all that is left of it.
+   * The end of the WAL, or of what the triggers availableNow and once ask for. A server that was promoted since then
+   * can end below the latter. It has all that is left of it.
    */
   private def reachable(state: SlotState): Long =
     target.fold(state.flushLsn)(Lsn.min(_, state.flushLsn))
