@@ -85,6 +85,11 @@ REFUSED = [
     ("'messages', 'seq', map('after', '1', 'source', 'hex')", ["'after'", "one source"]),
     ("'messages', 'seq', map('incomplete', 'x')", ["'x'", "'incomplete'", "error", "skip"]),
     ("'messages', 'seq', map('abandon', '1,x')", ["'1,x'", "'abandon'", "xids"]),
+    ("'messages', 'seq', map('abandon', '1,a:2')", ["'a:2'", "'abandon'", "names a source"]),
+    (
+        "'messages', 'seq', map('abandon', 'a:1, 2', 'source', 'hex')",
+        ["'2'", "'abandon'", "names no source", "'<source>:2'"],
+    ),
     ("'messages', 'seq', map('mode', 'DROP')", ["'DROP'", "'mode'", "FAILFAST"]),
     ("'messages', 'seq', map('encoding', 'x')", ["'x'", "'encoding'"]),
     ("'messages', 'seq', map('type.16402', 'int5')", ["'int5'", "'type.16402'", "range:"]),
@@ -481,6 +486,16 @@ def test_abandoned_transactions_are_not_open(spark: SparkSession) -> None:
     assert changes(open_).count() == 0
     abandoned = open_transactions(open_, options={"abandon": "7, 8,9"})
     assert abandoned.orderBy("_xid").collect() == expected[1:]
+    day = "DATE'2026-01-02'"
+    other = open_.withColumn("day", F.expr(day)).union(
+        open_.withColumn("day", F.expr(f"{day} + 1"))
+    )
+    abandoned = open_transactions(other, source="day", options={"abandon": "2026-01-03:7"})
+    assert abandoned.where(f"_source = {day}").count() == 3
+    assert (
+        abandoned.where(f"_source > {day}").orderBy("_xid").drop("_source").collect()
+        == expected[1:]
+    )
 
 
 def test_prepared_and_streamed_transactions_have_changes_at_their_commit(

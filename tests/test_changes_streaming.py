@@ -27,6 +27,11 @@ from support.transactions import ordinary
 # More bytes than a query keeps in memory for a transaction.
 LARGE = 200_000
 
+NAMES = ("one", "two")
+
+# A transaction of a source whose values are times.
+AT = "2026-01-02 03:04:05:7"
+
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> Stream:
@@ -314,6 +319,28 @@ def test_open_transactions_are_abandoned(stream: Stream) -> None:
     assert "xid 7" in error
     skipping = changes(stream.messages, options={"incomplete": "skip"})
     assert stream.run(skipping).count() == 9
+
+
+@pytest.mark.parametrize(
+    ("source", "abandoned"),
+    [("name", "one:7"), ("if(name = 'one', TIMESTAMP'2026-01-02 03:04:05', NULL)", AT)],
+)
+def test_a_transaction_is_abandoned_in_its_source_only(
+    stream: Stream, source: str, abandoned: str
+) -> None:
+    """Both sources have an open transaction of the same xid."""
+    opened = [
+        *(m.stream_start(7), m.in_stream(7, ORDERS), m.in_stream(7, m.insert("1", None))),
+        m.STREAM_STOP,
+    ]
+    stream.add([(name, place, data) for name in NAMES for place, data in enumerate(opened)])
+    messages = stream.messages.withColumn("name", F.expr(source))
+    stream.run(changes(messages, source="name"))
+    stream.add([("two", 4, m.stream_commit(7, 40))])
+    found = changes(messages, source="name", options={"abandon": f"x:9,{abandoned}"})
+    assert stream.run(found).count() == 1
+    stream.add([("one", 4, m.stream_commit(7, 40))])
+    assert "PGOUTPUT_INCOMPLETE_TRANSACTION" in error_of(stream, found)
 
 
 def test_open_transactions_are_refused(stream: Stream) -> None:

@@ -75,7 +75,8 @@ def changes(
         whose Relation and Type messages count. ``incomplete``: if the beginning of a committed
         transaction is not in the messages, ``error`` (the default) raises an error and ``skip``
         leaves the transaction out, so its changes are lost. ``abandon``: the xids of streamed
-        transactions that will not end, separated by commas. Also the options of
+        transactions that will not end, separated by commas; with `source`, the source is before
+        each xid, as in ``shop:790``. Also the options of
         `spark_pgoutput.functions.pgoutput_row`. An option whose value is None counts as not given.
 
     Returns

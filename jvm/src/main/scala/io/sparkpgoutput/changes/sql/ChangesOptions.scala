@@ -2,10 +2,11 @@ package io.sparkpgoutput.changes.sql
 
 import java.util.Locale
 
-import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.CatalystTypeConverters
+import org.apache.spark.sql.catalyst.expressions.{Cast, Literal}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StringType, StructType}
 
 import io.sparkpgoutput.changes.TablePattern
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema, TableFormat}
@@ -31,7 +32,7 @@ final case class ChangesOptions(
     after: Long = 0,
     relations: Option[String] = None,
     skipIncomplete: Boolean = false,
-    abandoned: Set[Long] = Set.empty,
+    abandoned: Seq[AbandonedTransaction] = Nil,
     row: RowOptions = RowOptions()
 ) {
   def assembler: AssemblerOptions = AssemblerOptions(after, skipIncomplete, row.conversion.encoding)
@@ -60,6 +61,36 @@ final case class ChangesOptions(
       row.types,
       failFast = row.failFast
     )
+  }
+}
+
+/**
+ * A streamed transaction that the user gives up.
+ *
+ * @param source the text of the value in the column of sources; None without the option `source`
+ */
+final case class AbandonedTransaction(source: Option[String], xid: Long)
+
+/**
+ * The xids that the user gives up in a source. Each source has xids of its own. The text of a source is that of a
+ * cast. NULL has none, so no transaction of this source is given up.
+ *
+ * @param sourceType the type of the column of sources
+ */
+final case class AbandonedXids(
+    transactions: Seq[AbandonedTransaction],
+    sourceType: DataType,
+    timeZone: String
+) extends (Any => Set[Long]) {
+
+  /** @param source the value, of Spark's rows or of its internal rows */
+  override def apply(source: Any): Set[Long] = transactions.collect {
+    case AbandonedTransaction(named, xid) if named.forall(text(source).contains(_)) => xid
+  }.toSet
+
+  private def text(source: Any) = {
+    val value = Literal(CatalystTypeConverters.convertToCatalyst(source), sourceType)
+    Option(Cast(value, StringType, Some(timeZone)).eval()).map(_.toString)
   }
 }
 
@@ -130,12 +161,12 @@ object ChangesOptions {
       )("error" -> false, "skip" -> true)((options, chosen) =>
         options.copy(skipIncomplete = chosen)
       ),
-      OptionSpec.parsed[ChangesOptions, Set[Long]](
+      OptionSpec.parsed[ChangesOptions, Seq[AbandonedTransaction]](
         "abandon",
-        "xids, with commas between them",
+        "xids, with commas between them; with source, a source before each xid, as in shop:790",
         "none",
         "The function gives up the streamed transactions with these xids. Their ends never come."
-      )(parseXids)((options, xids) => options.copy(abandoned = xids))
+      )(parseAbandoned)((options, abandoned) => options.copy(abandoned = abandoned))
     ) ++ RowOptions.row.specs.map(
       _.within[ChangesOptions](_.row)((options, row) => options.copy(row = row))
     )
@@ -160,7 +191,16 @@ object ChangesOptions {
         "The option 'after' is for one source. Read one source at a time: use a view that has only the " +
           "messages of this source, and leave out the option 'source'."
       )
-    } else Right(options)
+    } else {
+      options.abandoned.collectFirst {
+        case AbandonedTransaction(None, xid) if options.source.isDefined =>
+          s"'$xid' in the option 'abandon' names no source. With the option 'source', write " +
+            s"'<source>:$xid', because each source has xids of its own."
+        case AbandonedTransaction(Some(source), xid) if options.source.isEmpty =>
+          s"'$source:$xid' in the option 'abandon' names a source, but the option 'source' is not " +
+            s"set. Write '$xid', or set the option 'source'."
+      }.toLeft(options)
+    }
 
   private def parseTables(options: ChangesOptions, entry: OptionEntry) = TablePattern
     .parse(entry.value)
@@ -202,9 +242,14 @@ object ChangesOptions {
     "The option 'schemaEvolution' cannot be 'merge' in SQL, where it can be error or ignore. Give the " +
       "option 'schema' the merged_schema that pgoutput_tables returns for the table instead."
 
-  private def parseXids(list: String): Option[Set[Long]] = {
-    val xids = list.split(",").map(_.trim.toLongOption)
-    Option.when(xids.forall(_.isDefined))(xids.flatten.toSet)
+  /** The xid of an entry is after its last colon, because the text of a source can have colons. */
+  private def parseAbandoned(list: String): Option[Seq[AbandonedTransaction]] = {
+    val entries = list.split(",").toSeq.map { entry =>
+      val (source, xid) = entry.trim.splitAt(entry.trim.lastIndexOf(':') + 1)
+      val named = Option.when(source.nonEmpty)(source.dropRight(1))
+      xid.trim.toLongOption.map(AbandonedTransaction(named, _))
+    }
+    Option.when(entries.forall(_.isDefined))(entries.flatten)
   }
 
   private def lower(name: String) = name.toLowerCase(Locale.ROOT)

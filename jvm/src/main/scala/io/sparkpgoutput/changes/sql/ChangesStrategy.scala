@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.pgoutput.PlannedRows
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, NullType}
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.changes.MessageColumns
@@ -104,18 +104,21 @@ case class OpenTransactionsExec(
     options: ChangesOptions
 ) extends TwoPassExec {
   override protected def doExecute(): RDD[InternalRow] = {
+    val abandoned =
+      AbandonedXids(options.abandoned, sourceType.getOrElse(NullType), conf.sessionLocalTimeZone)
     val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
     val rows = for {
       stream <- assembled(summarized())
-      open <- stream.state.openTransactions if !isAbandoned(open)
+      xids = abandoned(stream.source)
+      open <- stream.state.openTransactions if !isAbandoned(open, xids)
     } yield projection(row(stream.source, open)).copy(): InternalRow
     longMetric("numOutputRows").set(rows.length.toLong)
     postMetrics("numOutputRows")
     sparkContext.parallelize(rows, numSlices = 1)
   }
 
-  private def isAbandoned(open: OpenTransaction) =
-    open.state == OpenTransaction.Streaming && options.abandoned(open.transaction.xid)
+  private def isAbandoned(open: OpenTransaction, xids: Set[Long]) =
+    open.state == OpenTransaction.Streaming && xids(open.transaction.xid)
 
   /** The values in the order of [[io.sparkpgoutput.changes.transactions.OpenTransactionSchema]]. */
   private def row(source: Any, open: OpenTransaction): InternalRow = {

@@ -131,16 +131,18 @@ object TableFunctions {
       )
     }
     val inputs = MessagesOperator.withSameSources(keyedInputs.map(PlannedRows.analyzed))
+    val sourceType = inputs.head.output(MessageColumns.Source).dataType
+    val abandoned = AbandonedXids(options.abandoned, sourceType, SQLConf.get.sessionLocalTimeZone)
     PlannedRows.processed(
       OrderedMessages(inputs.head),
       MessageColumns.names(MessageColumns.Source),
-      new TransactionProcessor(options.assembler, options.abandoned),
+      new TransactionProcessor(options.assembler, abandoned),
       inputs.lift(1).map { relations =>
         PlannedRows.query(Seq(relations)) { messages =>
           InitialState.of(messages.head, options.assembler.encoding)
         }
       },
-      CommittedMessage.withSource(inputs.head.output(MessageColumns.Source).dataType)
+      CommittedMessage.withSource(sourceType)
     )
   }
 

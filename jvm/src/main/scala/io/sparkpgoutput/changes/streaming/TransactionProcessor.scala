@@ -43,9 +43,10 @@ import io.sparkpgoutput.protocol.{Lsn, StreamContext, TextEncoding}
  *
  * The initial state of a source is its row of [[InitialState]].
  *
+ * @param abandoned the xids of the streamed transactions to give up, by the value of their source
  * @see [[https://spark.apache.org/docs/latest/streaming/structured-streaming-transform-with-state.html]]
  */
-final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long])
+final class TransactionProcessor(options: AssemblerOptions, abandoned: Any => Set[Long])
     extends StatefulProcessorWithInitialState[Row, Row, Row, Row] {
   @transient private var store: SourceStore = _
 
@@ -64,7 +65,7 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
       messages: Iterator[Row],
       timers: TimerValues
   ): Iterator[Row] = {
-    lazy val batch = new SourceBatch(source.get(0), options, abandoned, store)
+    lazy val batch = new SourceBatch(source.get(0), options, abandoned(source.get(0)), store)
     messages.flatMap(row =>
       batch.message(MessageColumns.position(row), row.getAs[Array[Byte]](MessageColumns.Message))
     ) ++ batch.end()
