@@ -307,6 +307,7 @@ def test_a_checkpoint_keeps_the_columns(
         changed = started(stream(spark, server, table="orders"), tmp_path, available_now=True)
         error = error_of(changed)
         assert "PGOUTPUT_SCHEMA_CHANGED" in error
+        assert "set 'schemaEvolution' to 'ignore'" in error
         assert "price" in error
         # The way out that the error proposes.
         kept = stream(spark, server, tables="orders", schema="id INT, note STRING", **IGNORE)
