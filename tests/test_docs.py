@@ -143,6 +143,18 @@ def test_code_prints_what_the_page_shows(page: Path, reader: Reader) -> None:
                 assert printed == block.output, block.place
 
 
+@pytest.mark.takes_long
+@pytest.mark.parametrize("reader", [DOCS / "peek-slot.md"], indirect=True)
+def test_a_slot_that_is_confirmed_is_peeked_at_again(reader: Reader) -> None:
+    """The slot then has no message, not even a definition of the table."""
+    *code, confirming = (block for block in blocks(DOCS / "peek-slot.md") if block.language in RUN)
+    for block in code:
+        reader.run(block)
+    reader.run(Block(confirming.place, "postgresql", reader.run(confirming)))
+    reader.run(Block(confirming.place, "python", "copy_new_changes()"))
+    assert not reader.run(confirming)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_that_does_not_run_is_valid(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
