@@ -198,7 +198,16 @@ final private class CopyWatch(
     CopyProgress(table.toString, sums(0), sums(1), share)
   }
 
-  override def close(): Unit = context.removeSparkListener(this)
+  /**
+   * Removes the listener, in a thread that nobody interrupts. The removal of the last listener ends Spark's queue of
+   * events. An interrupted thread ends it only in part, and `SparkContext.stop` then waits forever
+   * (`AsyncEventQueue.stop`).
+   */
+  override def close(): Unit = {
+    val removal = new Thread(() => context.removeSparkListener(this), s"end of the copy of $table")
+    removal.setDaemon(true)
+    removal.start()
+  }
 }
 
 /** The numbers of rows and bytes that the tasks of a copy have read. */

@@ -159,10 +159,10 @@ final class TableCopy private (
   }
 
   /** Gives up the snapshot and the lock. Tasks that still run fail, or end with all of their rows. */
-  override def close(): Unit =
-    // Closing the watch can wait for the thread of its listener, which fails if this thread is interrupted.
-    try watch.foreach(_.close())
-    finally snapshot.close(isIdle = local.nonEmpty)
+  override def close(): Unit = {
+    watch.foreach(_.close())
+    snapshot.close(isIdle = local.nonEmpty)
+  }
 }
 
 object TableCopy {
