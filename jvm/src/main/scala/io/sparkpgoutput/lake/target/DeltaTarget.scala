@@ -89,11 +89,12 @@ final class DeltaTarget(
   def version(table: String): String = snapshot(table).version.toString
 
   def read(session: SparkSession, table: String): DataFrame = {
-    refresh(table)
+    refresh(session, table)
     session.table(sqlName(table))
   }
 
-  protected def refresh(table: String): Unit = snapshot(table)
+  protected def refresh(session: SparkSession, table: String): Unit =
+    ClonedSession.readVariants(session, snapshot(table).schema)
 
   protected def defaults(schema: StructType, chosen: Map[String, String]): Map[String, String] =
     Map(
@@ -417,6 +418,7 @@ final class DeltaTarget(
       case _                             => found.snapshot.metadata.partitionColumns
     }
     def checked(rows: DataFrame) = DeltaPartitionText.checked(rows, partition)
+    ClonedSession.readVariants(session, found.snapshot.schema)
     if (!write.isInstanceOf[TargetWrite.Merge]) optimizeWrite(session, partition)
     try TransactionExecutionObserver.withObserver(first) {
         write match {

@@ -154,11 +154,11 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
    * session, with connections that nobody closes.
    */
   def read(session: SparkSession, table: String): DataFrame = {
-    refresh(table)
+    refresh(session, table)
     TablePlans.read(session, TablePlans.Loaded(place.load(table), place.catalog))
   }
 
-  protected def refresh(table: String): Unit = load(table).refresh()
+  protected def refresh(session: SparkSession, table: String): Unit = load(table).refresh()
 
   protected def allowTypes(table: String, schema: StructType): Unit = {
     val least = leastVersion(schema)

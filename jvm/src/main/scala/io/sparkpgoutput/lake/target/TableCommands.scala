@@ -55,7 +55,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   final def readVersion(session: SparkSession, table: String, version: String): DataFrame =
     if (version.isEmpty) read(session, table).limit(0)
     else {
-      refresh(table)
+      refresh(session, table)
       // Delta refuses a version that is older than a property says. During a verification, the job keeps its files.
       session.conf.set(
         "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
@@ -84,7 +84,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     MarkName.newest(markNames(table), job)
 
   /** Lets the next query see what others committed. */
-  protected def refresh(table: String): Unit
+  protected def refresh(session: SparkSession, table: String): Unit
 
   /**
    * The properties that each table gets if the user gives no other values.

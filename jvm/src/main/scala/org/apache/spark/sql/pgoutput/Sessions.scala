@@ -1,8 +1,10 @@
 package org.apache.spark.sql.pgoutput
 
+import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.classic.ClassicConversions.castToImpl
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{StructType, VariantType}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 
 // The state of a session, its clones, its function registry and the errors of its analyzer are `private[sql]`, so the
@@ -51,6 +53,14 @@ object ClonedSession {
     Seq("spark.wap.id", "spark.wap.branch").foreach(clone.conf.unset)
     clone
   }
+
+  /**
+   * Lets a session read files with a VARIANT row by row. Spark 4.0 cannot copy a VARIANT from a batch of columns
+   * (`ColumnarBatchRow.copy`), which Delta does if a table with more than 100 columns has deletion vectors.
+   */
+  def readVariants(session: SparkSession, schema: StructType): Unit =
+    if (SPARK_VERSION.startsWith("4.0.") && schema.existsRecursively(_ == VariantType))
+      session.conf.set(SQLConf.PARQUET_VECTORIZED_READER_ENABLED.key, false)
 
   /** Runs something whose queries have a session's settings. */
   def within[T](session: SparkSession)(body: => T): T = castToImpl(session).withActive(body)
