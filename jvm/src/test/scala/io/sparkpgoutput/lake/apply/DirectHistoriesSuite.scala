@@ -19,7 +19,7 @@ class DirectHistoriesSuite extends DeltaTests {
   import DirectHistoriesSuite._
 
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
-  private val count = Integer.getInteger("spark-pgoutput.histories", 6).intValue
+  private val count = Integer.getInteger("spark-pgoutput.histories", 20).intValue
 
   private val contents = new java.util.ArrayList[Any]
   private val file = Option(System.getProperty("spark-pgoutput.contents"))
