@@ -11,7 +11,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.types.{Decimal, StructType}
+import org.apache.spark.sql.types.{Decimal, StructType, VariantType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -285,8 +285,12 @@ final private class IcebergVersion(
   private val names = Option(table.properties.get(Names.DEFAULT_NAME_MAPPING))
     .map(NameMappingParser.fromJson)
 
+  /** Iceberg 1.12 reads no file by batches in which a column has a VARIANT inside (`VectorizedVariantVisitor`). */
   private val hasBatches =
-    !"false".equalsIgnoreCase(table.properties.get(Names.PARQUET_VECTORIZATION_ENABLED))
+    !"false".equalsIgnoreCase(table.properties.get(Names.PARQUET_VECTORIZATION_ENABLED)) &&
+      !schema.map(_.dataType).exists(column =>
+        column != VariantType && TargetTypes.exists(column)(_ == VariantType)
+      )
 
   /** Columns are found by their ids, so renamed columns and narrower types of old files are read, too. */
   override def read[T](file: DirectFile, columns: Seq[Int])(use: Iterator[InternalRow] => T): T = {
