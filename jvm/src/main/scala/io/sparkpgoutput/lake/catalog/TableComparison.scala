@@ -99,8 +99,8 @@ object TableComparison {
 
   /**
    * Returns why a table must be copied: a hidden column was altered, so that another one can have had its name for a
-   * while. Messages from this time can still come. Do not compare the tables of two servers, nor of one before and after
-   * `pg_upgrade`, because the xmin of a column does not stay.
+   * while. Messages from this time can still come. Do not compare the tables of two servers, nor of one before and
+   * after `pg_upgrade`, because the xmin of a column does not stay.
    */
   def altered(kept: SourceTable, now: SourceTable): Option[String] = {
     val before = kept.hidden.map(column => column.number -> column.version).toMap

@@ -255,18 +255,19 @@ object FoldFormat {
       relation: Relation,
       ordinals: Seq[Int]
   ): Unit = {
-    val known = relation.columns.zip(ordinals).filter { case (_, ordinal) =>
-      table.schema.indices.contains(ordinal)
-    }
-    val afterUnknown = relation.columns.zip(ordinals)
+    val columns = relation.columns.zip(ordinals)
+    def isKept(ordinal: Int) = table.schema.indices.contains(ordinal)
+    val known = columns.filter { case (_, ordinal) => isKept(ordinal) }
+    val isAfterUnknown = columns
       .dropWhile { case (column, ordinal) => ordinal >= 0 || names(column.name) }
+      .exists { case (_, ordinal) => isKept(ordinal) }
     val isOther = known.map(_._2) != known.indices || known.exists { case (column, ordinal) =>
       // The catalog would say so if the column had got another type.
       table.source.columns.lift(ordinal).exists(now =>
         column.typeId != now.readType && !TableComparison.isFollowed(column.typeId, now)
       )
     }
-    if (isOther || afterUnknown.exists(known.contains))
+    if (isOther || isAfterUnknown)
       throw changed(
         table,
         "A column had the name of another one between two looks at the catalog."

@@ -394,7 +394,8 @@ object ReplicateOptions {
         "7d",
         "How long old versions of a table stay, for time travel. Properties of the table win " +
           "over this option, and so do tags of Iceberg, the newest snapshot of each branch, and the " +
-          "retention of a branch itself. In Delta, versions stay for at most two days less than the property delta.logRetentionDuration, which is 9 days by default."
+          "retention of a branch itself. In Delta, versions stay for at most two days less than the " +
+          "property delta.logRetentionDuration, which is 9 days by default."
       )((options, time) => options.copy(retain = time)),
       number(
         "retainVersions",
